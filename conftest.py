@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds for tests and doctests alike. The environment is set here, before anything imports purax."""
+
+import os
+from typing import Any
+
+import pytest
+
+os.environ["PURAX_PLATFORMS"] = os.environ.get("PURAX_TEST_PLATFORMS", "cpu")
+os.environ["PURAX_NUM_CPU_DEVICES"] = "8"
+os.environ["PURAX_CACHE"] = "off"
+os.environ["PURAX_ENABLE_CHECKS"] = "on"
+# Pictures are drawn into files only.
+os.environ.setdefault("MPLBACKEND", "agg")
+
+
+@pytest.fixture(autouse=True)
+def _doctest_names(request: pytest.FixtureRequest) -> None:
+    """Give doctests the three names that every reader knows."""
+    if isinstance(request.node, pytest.Item) and type(request.node).__name__ == "DoctestItem":
+        # Only now: purax reads the environment when it is imported.
+        import numpy as np
+
+        import purax
+
+        names: dict[str, Any] = request.getfixturevalue("doctest_namespace")
+        names.update(np=np, purax=purax, pnp=purax.numpy)

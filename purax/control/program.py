@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the control-flow primitives share: staging of bodies, reordering of inner programs, masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from purax import errors, tree
+from purax.core.ir import ClosedJaxpr, Jaxpr, Var, intern, open_constants
+from purax.core.stage import stage
+from purax.core.trace import aval_of
+from purax.primitives import cast
+
+__all__ = ["build", "cast_weak", "merge", "partition", "permuted", "stage_tree", "take"]
+
+
+def stage_tree(
+    fun: Callable[..., Any], in_tree: Any, avals: Sequence[Any], name: str, kind: str, names: Sequence[str] = ()
+) -> tuple[Jaxpr, list[Any], Any]:
+    """Program of a pytree function: jaxpr with constants as leading inputs, their values, structure of the output."""
+    out_tree = None
+
+    def flat(*leaves: Any) -> list[Any]:
+        nonlocal out_tree
+        outs, out_tree = tree.flatten(fun(*in_tree.unflatten(leaves)))
+        for i, out in enumerate(outs):
+            try:
+                aval_of(out)
+            except TypeError:
+                raise errors.NonArrayArgumentError(
+                    errors.explain(
+                        f"{kind}: output {i} of {name} is {out!r} of type {type(out).__name__}, which is not a valid JAX type",
+                        "only arrays pass through a compiled loop or branch",
+                        "return arrays, scalars, or pytrees of them",
+                    )
+                ) from None
+        return outs
+
+    closed = stage(flat, avals, name, names, kind)
+    jaxpr, consts = open_constants(closed)
+    return jaxpr, consts, out_tree
+
+
+def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int]) -> Jaxpr:
+    """The same program with its inputs and outputs reordered (outputs may be dropped or repeated)."""
+    names = tuple(jaxpr.names[i] for i in inputs) if jaxpr.names else ()
+    return intern(
+        Jaxpr([], [jaxpr.invars[i] for i in inputs], [jaxpr.outvars[i] for i in outputs], jaxpr.eqns, names, jaxpr.name)
+    )
+
+
+def build(fun: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str) -> Jaxpr:
+    """Program of a flat function that captures nothing."""
+    jaxpr, consts = open_constants(stage(fun, avals, name, kind="derived"))
+    if consts:
+        raise AssertionError(f"a derived program of {name} captured {len(consts)} constants")
+    return intern(jaxpr)
+
+
+def closed_of(jaxpr: Jaxpr) -> ClosedJaxpr:
+    """A jaxpr without constants as a ClosedJaxpr."""
+    return ClosedJaxpr(jaxpr, ())
+
+
+def partition(mask: Sequence[bool], values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """`(values where the mask is false, values where it is true)`."""
+    off = [v for m, v in zip(mask, values, strict=True) if not m]
+    on = [v for m, v in zip(mask, values, strict=True) if m]
+    return off, on
+
+
+def merge(mask: Sequence[bool], off: Sequence[Any], on: Sequence[Any]) -> list[Any]:
+    """Inverse of `partition`."""
+    rest_off, rest_on = iter(off), iter(on)
+    return [next(rest_on) if m else next(rest_off) for m in mask]
+
+
+def take(values: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
+    """Values where the mask is true."""
+    return [v for v, m in zip(values, mask, strict=True) if m]
+
+
+def cast_weak(values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+    """Values converted to the dtypes (and weak types) of `avals`; shapes must agree already."""
+    out = []
+    for x, aval in zip(values, avals, strict=True):
+        have = aval_of(x)
+        if have.dtype != aval.dtype or have.weak_type != aval.weak_type:
+            x = cast.convert_element_type_p.bind1(x, new_dtype=aval.dtype, weak_type=aval.weak_type)
+        out.append(x)
+    return out
+
+
+def variables(avals: Sequence[Any]) -> list[Var]:
+    """New variables of these types."""
+    return [Var(a) for a in avals]

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Abstract values: what is known of an array while a program is traced.
+
+Avals are interned: one object per (shape, dtype, weak_type, varying). Equality is identity, so caches keyed on tuples of avals
+hash in nanoseconds and no value-comparing `__eq__` runs on the hot path.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from purax import dtypes
+
+__all__ = ["AbstractToken", "ShapeDtypeStruct", "ShapedArray", "array_aval", "token_aval"]
+
+_NO_AXES: frozenset[str] = frozenset()
+
+
+class ShapedArray:
+    """Shape, dtype, weak type and the mesh axes the value varies over. Made by `array_aval` only.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype or dtypes.KeyDtype
+    weak_type : bool
+        True for values that come from Python scalars: they give way in promotion.
+    varying : frozenset of str
+        Named mesh axes along which devices of a manual region may hold different values.
+    hlo : str
+        StableHLO type, e.g. ``tensor<2x3xf32>``.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "hlo", "ndim", "shape", "size", "varying", "weak_type")
+    shape: tuple[int, ...]
+    dtype: Any
+    weak_type: bool
+    varying: frozenset[str]
+    ndim: int
+    size: int
+    hlo: str
+
+    def __new__(cls, shape: Any, dtype: Any, weak_type: bool = False, varying: frozenset[str] = _NO_AXES) -> ShapedArray:
+        if not isinstance(dtype, dtypes.KeyDtype):
+            dtype = np.dtype(dtype)
+        return array_aval(tuple(int(d) for d in shape), dtype, bool(weak_type), varying)
+
+    def update(self, *, shape: Any = None, dtype: Any = None, weak_type: Any = None) -> ShapedArray:
+        """The aval with some fields replaced."""
+        return array_aval(
+            self.shape if shape is None else tuple(shape),
+            self.dtype if dtype is None else dtype,
+            self.weak_type if weak_type is None else weak_type,
+            self.varying,
+        )
+
+    def strip_weak(self) -> ShapedArray:
+        """The same aval, strongly typed."""
+        return array_aval(self.shape, self.dtype, False, self.varying) if self.weak_type else self
+
+    def str_short(self, short_dtypes: bool = False) -> str:
+        """`float32[2,3]`, or `f32[2,3]` with `short_dtypes`."""
+        name = dtypes.short_name(self.dtype) if short_dtypes else getattr(self.dtype, "name", str(self.dtype))
+        return f"{name}[{','.join(map(str, self.shape))}]"
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapedArray({self.str_short()}{weak})"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a value with no axes (shape ())")
+        return self.shape[0]
+
+    def __reduce__(self) -> Any:
+        return array_aval, (self.shape, self.dtype, self.weak_type, self.varying)
+
+    def __deepcopy__(self, memo: Any) -> ShapedArray:
+        return self
+
+
+_AVALS: dict[Any, ShapedArray] = {}
+
+
+def array_aval(
+    shape: tuple[int, ...], dtype: Any, weak_type: bool = False, varying: frozenset[str] = _NO_AXES
+) -> ShapedArray:
+    """The interned aval of these fields.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Python ints, already normalised.
+    dtype : numpy.dtype or dtypes.KeyDtype
+    weak_type : bool
+    varying : frozenset of str
+    """
+    key = (shape, dtype, weak_type, varying)
+    aval = _AVALS.get(key)
+    if aval is None:
+        aval = object.__new__(ShapedArray)
+        aval.shape, aval.dtype, aval.weak_type, aval.varying = shape, dtype, weak_type, varying
+        aval.ndim, aval.size = len(shape), math.prod(shape)
+        aval.hlo = _hlo_type(shape, dtype)
+        aval = _AVALS.setdefault(key, aval)
+    return aval
+
+
+def _hlo_type(shape: tuple[int, ...], dtype: Any) -> str:
+    if isinstance(dtype, dtypes.KeyDtype):
+        shape, dtype = (*shape, *dtype.key_shape), np.dtype(np.uint32)
+    name = dtypes.HLO_NAMES.get(dtype)
+    if name is None:  # float0 and friends have no device form
+        return f"<no device type for {dtype}>"
+    return f"tensor<{''.join(f'{d}x' for d in shape)}{name}>"
+
+
+class AbstractToken:
+    """Aval of the token that keeps ordered effects in order."""
+
+    __slots__ = ()
+    shape: tuple[int, ...] = ()
+    dtype = np.dtype(bool)
+    weak_type = False
+    ndim = 0
+    size = 0
+    hlo = "!stablehlo.token"
+
+    def str_short(self, short_dtypes: bool = False) -> str:
+        """Name used in printed programs."""
+        return "token[]"
+
+    __repr__ = str_short
+
+
+token_aval = AbstractToken()
+
+
+class ShapeDtypeStruct:
+    """A shape and a dtype in place of an array: argument of `eval_shape`, `jit(f).lower`, result of `eval_shape`.
+
+    Parameters
+    ----------
+    shape : sequence of int
+    dtype : dtype-like
+    sharding : Sharding, optional
+    weak_type : bool
+    """
+
+    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+
+    def __init__(self, shape: Any, dtype: Any, *, sharding: Any = None, weak_type: bool = False, **_: Any) -> None:
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be specified.")
+        self.shape = tuple(shape)
+        self.dtype = dtype if isinstance(dtype, dtypes.KeyDtype) else np.dtype(dtype)
+        self.sharding = sharding
+        self.weak_type = weak_type
+
+    @property
+    def aval(self) -> ShapedArray:
+        """The aval of an array of this type."""
+        return array_aval(self.shape, self.dtype, self.weak_type)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    def __len__(self) -> int:
+        return len(self.aval)
+
+    def update(self, **changes: Any) -> ShapeDtypeStruct:
+        """A copy with some fields replaced."""
+        fields = {"shape": self.shape, "dtype": self.dtype, "sharding": self.sharding, "weak_type": self.weak_type}
+        return ShapeDtypeStruct(**{**fields, **changes})
+
+    def __repr__(self) -> str:
+        more = f", sharding={self.sharding}" if self.sharding is not None else ""
+        more += ", weak_type=True" if self.weak_type else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={getattr(self.dtype, 'name', self.dtype)}{more})"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and (self.shape, self.dtype, self.sharding, self.weak_type) == (
+            other.shape, other.dtype, other.sharding, other.weak_type)  # fmt: skip
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype, self.sharding, self.weak_type))

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Named axes: the axis a batching rule works over, and the names that collectives can see."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+__all__ = ["Axis", "axis_environment", "axis_size"]
+
+
+class Axis(NamedTuple):
+    """The axis being mapped: its name (None when anonymous), its size, and the mesh it lives on, if any."""
+
+    name: Any
+    size: int
+    mesh: Any = None
+
+
+# name -> size of every named axis in scope, outermost first; vmap, pmap and shard_map extend it while they trace.
+axis_environment: ContextVar[dict[Any, int]] = ContextVar("axis_environment", default={})  # noqa: B039 (never mutated)
+
+
+def axis_size(name: Any) -> int:
+    """Size of the named axis in scope (the product for a tuple of names).
+
+    Raises
+    ------
+    NameError
+        No axis of that name is in scope.
+    """
+    if isinstance(name, (tuple, list)):
+        size = 1
+        for part in name:
+            size *= axis_size(part)
+        return size
+    known = axis_environment.get()
+    if name not in known:
+        names = ", ".join(repr(n) for n in known) or "none"
+        raise NameError(
+            f"unbound axis name: {name!r}. Axes in scope: {names}. Call this inside vmap(..., axis_name={name!r}), "
+            "pmap or shard_map."
+        )
+    return known[name]

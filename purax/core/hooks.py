@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The upward calls of the core, in one place.
+
+`core` sits below everything that evaluates or that knows NumPy's functions, yet `x + y` on a tracer must find `numpy.add`,
+and a primitive bound outside every transform must run. The front door fills these slots once, at import.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Hooks", "hooks"]
+
+
+class Hooks:
+    """The slots; see the module's docstring. `numpy`: namespace with the operator functions."""
+
+    __slots__ = ("array_type", "as_array", "evaluate", "numpy", "physicalize")
+    evaluate: Any  # (primitive, operands, params) -> tuple of Arrays
+    as_array: Any  # (array-like, no tracer) -> Array
+    array_type: Any  # the concrete Array class
+    numpy: Any
+    physicalize: Any  # (jaxpr with random keys) -> jaxpr over their words
+
+
+hooks = Hooks()

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a jaxpr, equation by equation, in the current trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from purax.core.ir import ClosedJaxpr, Jaxpr, Var
+
+__all__ = ["eval_jaxpr", "jaxpr_as_fun", "reference_eval"]
+
+
+def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[Any]:
+    """Values of the outputs of `jaxpr`, each equation bound in the current trace."""
+    return _walk(jaxpr, consts, operands, lambda eqn, values: eqn.primitive.bind(*values, **eqn.params))
+
+
+def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[Any]:
+    """Outputs by the `reference` rules alone: NumPy in, NumPy out, no device."""
+    return _walk(
+        jaxpr, [np.asarray(c) for c in consts], [np.asarray(x) for x in operands],
+        lambda eqn, values: eqn.primitive.reference(*values, **eqn.params),
+    )  # fmt: skip
+
+
+def _walk(jaxpr: Jaxpr, consts: Sequence[Any], operands: Sequence[Any], apply: Callable[..., Sequence[Any]]) -> list[Any]:
+    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    env.update(zip(jaxpr.invars, operands, strict=True))
+    read = env.__getitem__
+    for eqn in jaxpr.eqns:
+        outs = apply(eqn, [read(a) if type(a) is Var else a.val for a in eqn.invars])
+        env.update(zip(eqn.outvars, outs, strict=True))
+    return [read(a) if type(a) is Var else a.val for a in jaxpr.outvars]
+
+
+def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
+    """The closed jaxpr as a function of flat values."""
+    return lambda *operands: eval_jaxpr(closed.jaxpr, closed.consts, *operands)

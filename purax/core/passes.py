@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passes over jaxprs: dead code, common subexpressions, inlining. None touches an equation with effects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from purax.core.ir import Equation, Jaxpr, Literal, Var
+
+__all__ = ["common_subexpressions", "dead_code", "inline"]
+
+
+def dead_code(jaxpr: Jaxpr, used: Sequence[bool] | None = None, keep_inputs: bool = True) -> tuple[Jaxpr, list[bool]]:
+    """Drop equations that no used output needs.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+    used : sequence of bool, optional
+        Which outputs are wanted; the others are dropped. Default: all.
+    keep_inputs : bool
+        Keep unused inputs in the signature.
+
+    Returns
+    -------
+    jaxpr : Jaxpr
+    used_inputs : list of bool
+        Which inputs the wanted outputs need.
+    """
+    outvars = jaxpr.outvars if used is None else [v for v, u in zip(jaxpr.outvars, used, strict=True) if u]
+    live = {v for v in outvars if type(v) is Var}
+    eqns: list[Equation] = []
+    for eqn in reversed(jaxpr.eqns):
+        wanted = [v in live for v in eqn.outvars]
+        if not any(wanted) and not eqn.effects:
+            continue
+        if eqn.primitive.dce is not None and not all(wanted):
+            eqn = eqn.primitive.dce(wanted, eqn)
+        eqns.append(eqn)
+        live.update(a for a in eqn.invars if type(a) is Var)
+    eqns.reverse()
+    used_inputs = [v in live for v in jaxpr.invars]
+    invars, names = jaxpr.invars, jaxpr.names
+    if not keep_inputs:
+        invars = [v for v, u in zip(invars, used_inputs, strict=True) if u]
+        names = tuple(n for n, u in zip(names, used_inputs, strict=True) if u) if names else ()
+    if len(eqns) == len(jaxpr.eqns) and len(outvars) == len(jaxpr.outvars) and len(invars) == len(jaxpr.invars):
+        same = all(a is b for a, b in zip(eqns, jaxpr.eqns, strict=True))
+        if same:
+            return jaxpr, used_inputs
+    return Jaxpr(jaxpr.constvars, invars, outvars, eqns, names, jaxpr.name), used_inputs
+
+
+def common_subexpressions(jaxpr: Jaxpr) -> Jaxpr:
+    """Merge equations that compute the same thing from the same operands."""
+    renamed: dict[Var, Var] = {}
+    seen: dict[Any, list[Var]] = {}
+    eqns: list[Equation] = []
+    for eqn in jaxpr.eqns:
+        invars = [renamed.get(a, a) if type(a) is Var else a for a in eqn.invars]
+        if eqn.effects:
+            eqns.append(eqn.replace(invars=invars))
+            continue
+        key = (eqn.primitive, tuple([a if type(a) is Var else a.key() for a in invars]), tuple(eqn.params.items()))
+        found = seen.get(key)
+        if found is None:
+            seen[key] = eqn.outvars
+            eqns.append(eqn.replace(invars=invars) if invars != eqn.invars else eqn)
+        else:
+            renamed.update(zip(eqn.outvars, found, strict=True))
+    if not renamed:
+        return jaxpr
+    outvars = [renamed.get(a, a) if type(a) is Var else a for a in jaxpr.outvars]
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, outvars, eqns, jaxpr.names, jaxpr.name)
+
+
+def inline(jaxpr: Jaxpr, names: frozenset[str] = frozenset({"jit"})) -> Jaxpr:
+    """Replace calls (`jit` equations by default) by the equations of the programs that they call."""
+    env: dict[Var, Any] = {}
+    eqns: list[Equation] = []
+
+    def read(atom: Any, env: dict[Var, Any]) -> Any:
+        return env.get(atom, atom) if type(atom) is Var else atom
+
+    def walk(program: Jaxpr, env: dict[Var, Any]) -> None:
+        for eqn in program.eqns:
+            invars = [read(a, env) for a in eqn.invars]
+            if eqn.primitive.name in names:
+                inner = eqn.params["jaxpr"]
+                inner_env: dict[Var, Any] = dict(zip(inner.invars, invars, strict=True))
+                walk(inner, inner_env)
+                env.update(zip(eqn.outvars, [read(a, inner_env) for a in inner.outvars], strict=True))
+                continue
+            outvars = [Var(v.aval) for v in eqn.outvars]
+            env.update(zip(eqn.outvars, outvars, strict=True))
+            eqns.append(eqn.replace(invars=invars, outvars=outvars))
+
+    walk(jaxpr, env)
+    outvars: list[Var | Literal] = [read(a, env) for a in jaxpr.outvars]
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, outvars, eqns, jaxpr.names, jaxpr.name)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract of a primitive: what every transformation needs to know of one operation, in one class.
+
+A primitive is a subclass of `Primitive` that defines the rules below and is instantiated once. Operands are positional, static
+data goes by keyword and is hashable, inputs and outputs are always tuples. A missing rule is an error at definition; a rule
+that cannot exist is declared with `Undefined(reason)`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from purax import errors
+from purax.core.hooks import hooks
+from purax.core.source import current_source, format_source
+from purax.core.trace import current
+
+__all__ = ["Linear", "Primitive", "Undefined", "registry"]
+
+registry: dict[str, Primitive] = {}
+_REQUIRED = ("infer", "reference", "jvp", "batch", "lower")
+_NO_EFFECTS: frozenset[Any] = frozenset()
+
+
+class Undefined:
+    """A rule that cannot exist, with the reason; calling it raises MissingRuleError."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.owner, self.rule = owner, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise errors.MissingRuleError(f"{self.owner.__name__} has no {self.rule} rule: {self.reason}")
+
+
+class Linear:
+    """Marks, in `transpose`, an operand that is linear: only its aval is known."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Linear({self.aval.str_short()})"
+
+
+class Primitive:
+    """One operation; see the module's docstring. Subclasses define the rules, instances are the primitives.
+
+    Rules
+    -----
+    infer(*avals, **params) -> tuple of avals
+        Shapes and dtypes of the outputs; raises ShapeError or DTypeError with its own sentence only.
+    reference(*operands, **params) -> tuple of numpy.ndarray
+        The meaning, in NumPy.
+    jvp(primals, tangents, **params) -> (outputs, output tangents)
+        A tangent is an array or None, the symbolic zero.
+    transpose(cotangents, operands, **params) -> tuple of cotangents
+        For operations linear in the operands marked `Linear`.
+    batch(axis, operands, dims, **params) -> (outputs, output dims)
+    lower(b, ins, outs, **params) -> list of Values
+        StableHLO through the Builder `b`.
+
+    Optional
+    --------
+    exact : bool or (avals, params) -> bool
+        `reference` gives XLA's bits on CPU: small arrays are computed on the host without a compile.
+    effects(params) -> frozenset
+    run(operands, params), stage(trace, operands, params), linearize(primals, tangents, params)
+        Replace evaluation, recording and linearization; for primitives that hold functions or programs.
+    """
+
+    name: str
+    exact: Any = False
+    names_axes: ClassVar[bool] = False  # collectives: params["axes"] names mapped axes
+    run: Any = None
+    stage: Any = None
+    linearize: Any = None
+    dce: Any = None  # (used outputs, equation) -> (used inputs, equation or None)
+    transpose: Any = Undefined("it is not linear")
+
+    def __init__(self, name: str) -> None:
+        missing = [rule for rule in _REQUIRED if not hasattr(self, rule)]
+        if missing:
+            raise errors.MissingRuleError(f"primitive {name!r} lacks rules: {', '.join(missing)}; see CONTRIBUTING.md")
+        if name in registry:
+            raise errors.MissingRuleError(f"a primitive named {name!r} exists already")
+        self.name = name
+        self._inferred: dict[Any, tuple[Any, ...]] = {}
+        self.kernels: dict[Any, Any] = {}  # filled by pipeline.evaluate: (avals, params) -> kernel
+        registry[name] = self
+
+    def bind(self, *operands: Any, **params: Any) -> tuple[Any, ...]:
+        """Apply the primitive in the current trace; returns the tuple of outputs."""
+        trace = current.get()
+        if trace is None:
+            return hooks.evaluate(self, operands, params)
+        return trace.process(self, operands, params)
+
+    def bind1(self, *operands: Any, **params: Any) -> Any:
+        """Apply a primitive with one output; returns that output."""
+        trace = current.get()
+        if trace is None:
+            return hooks.evaluate(self, operands, params)[0]
+        return trace.process(self, operands, params)[0]
+
+    def outputs(self, avals: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        """`infer`, remembered, with errors that name the operation, its operands and the user's line."""
+        key = (avals, tuple(params.items())) if params else avals
+        try:
+            found = self._inferred.get(key)
+        except TypeError:
+            raise errors.NonHashableStaticArgumentError(self._unhashable(params)) from None
+        if found is None:
+            try:
+                found = self.infer(*avals, **params)
+            except (TypeError, ValueError, IndexError) as error:
+                if isinstance(error, errors.PuraxError) and not getattr(error, "located", False):
+                    operands = ", ".join(a.str_short() for a in avals)
+                    error.args = (f"{self.name}({operands}) at {format_source(current_source(3))}: {error.args[0]}",)
+                    error.located = True  # type: ignore[attr-defined]
+                raise
+            self._inferred[key] = found
+        return found
+
+    def _unhashable(self, params: dict[str, Any]) -> str:
+        for name, value in params.items():
+            try:
+                hash(value)
+            except TypeError:
+                return f"{self.name}: parameter {name!r} of type {type(value).__name__} cannot be hashed; pass a tuple"
+        return f"{self.name}: a parameter cannot be hashed"
+
+    def effects(self, params: dict[str, Any]) -> frozenset[Any]:
+        """Effects of one application."""
+        return _NO_EFFECTS
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> Any:
+        return _by_name, (self.name,)
+
+
+def _by_name(name: str) -> Primitive:
+    return registry[name]

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Staging: run a flat function on typed placeholders and record a jaxpr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+
+from purax import config
+from purax.core import verify
+from purax.core.hooks import hooks
+from purax.core.ir import ClosedJaxpr, Equation, Jaxpr, Literal, Var
+from purax.core.source import current_source, format_source
+from purax.core.trace import Trace, Tracer, check_escape, current
+
+__all__ = ["StageTrace", "StageTracer", "stage"]
+
+
+class StageTracer(Tracer):
+    """A value of a program being recorded."""
+
+    __slots__ = ("_origin", "var")
+    var: Var
+    _origin: Any
+
+    def __init__(self, trace: Any, var: Var, origin: Any = None) -> None:
+        self._trace = trace
+        self.aval = var.aval
+        self.var = var
+        self._origin = origin
+
+    def origin(self) -> str:
+        """`argument x['w'] of jit(f)` or the line that computed the value."""
+        home = f"{self._trace.kind}({self._trace.name})" if self._trace.name else self._trace.kind
+        if isinstance(self._origin, str):
+            return f"it is argument {self._origin} of {home}, and inside {home}"
+        return f"it was computed inside {home}, where"
+
+
+class StageTrace(Trace):
+    """Records equations; values that are not its own become constants (or literals, if scalar).
+
+    With `embed`, array constants become literals, too: programs derived from programs have no constants of the user's, only
+    small index tables of the rules.
+    """
+
+    __slots__ = ("constants", "embed", "eqns", "kind")
+
+    def __init__(self, parent: Any, name: str = "", kind: str = "jit", embed: bool = False) -> None:
+        super().__init__(parent, name)
+        self.embed = embed
+        self.eqns: list[Equation] = []
+        self.constants: dict[int, tuple[Any, Var]] = {}
+        self.kind = kind
+
+    def new_input(self, aval: Any, origin: Any = None) -> StageTracer:
+        """A placeholder of type `aval`."""
+        return StageTracer(self, Var(aval), origin)
+
+    def atom(self, x: Any) -> Any:
+        """Var or Literal that stands for `x` in this program."""
+        if type(x) is StageTracer and x._trace is self:
+            return x.var
+        if isinstance(x, Tracer):
+            check_escape(x, self)
+            return self._constant(x, x.aval)
+        if type(x) is not hooks.array_type:
+            x = hooks.as_array(x)  # caller-owned memory may change before the program runs: take it now
+        aval = x.aval
+        if isinstance(aval.dtype, np.dtype) and (self.embed or (aval.ndim == 0 and x._np is not None)):
+            return Literal(x, aval)
+        return self._constant(x, aval)
+
+    def _constant(self, x: Any, aval: Any) -> Var:
+        found = self.constants.get(id(x))
+        if found is None:
+            found = self.constants[id(x)] = (x, Var(aval))
+        return found[1]
+
+    def process(self, primitive: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        """Record one equation."""
+        if primitive.stage is not None:
+            return primitive.stage(self, operands, params)
+        return self.record(primitive, operands, params)
+
+    def record(self, primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> tuple[Any, ...]:
+        """Append the equation of a primitive and return tracers of its outputs."""
+        atoms = [x.var if type(x) is StageTracer and x._trace is self else self.atom(x) for x in operands]
+        avals = primitive.outputs(tuple([a.aval for a in atoms]), params)
+        source = current_source(3)
+        outvars = [Var(aval) for aval in avals]
+        self.eqns.append(Equation(atoms, outvars, primitive, params, source, primitive.effects(params)))
+        return tuple([StageTracer(self, var, source) for var in outvars])
+
+    def close(self, inputs: Sequence[StageTracer], outputs: Sequence[Any], names: tuple[str, ...] = ()) -> ClosedJaxpr:
+        """The recorded program."""
+        outvars = [self.atom(x) for x in outputs]
+        constants = list(self.constants.values())
+        jaxpr = Jaxpr([var for _, var in constants], [t.var for t in inputs], outvars, self.eqns, names, self.name)
+        if config.enable_checks:
+            verify.verify(jaxpr)
+        return ClosedJaxpr(jaxpr, [value for value, _ in constants])
+
+
+def stage(
+    fun: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str = "", names: Sequence[str] = (), kind: str = "jit"
+) -> ClosedJaxpr:
+    """Record `fun`, which takes and returns flat sequences of values.
+
+    Parameters
+    ----------
+    fun : callable
+        Called with one tracer per aval; returns a sequence of array-likes.
+    avals : sequence of ShapedArray
+    name, names : str and sequence of str
+        Name of the function and argument paths of the inputs, for messages.
+    kind : str
+        What the user wrote: "jit", "scan", "vmap", ...
+    """
+    trace = StageTrace(current.get(), name, kind)
+    origins = names or [None] * len(avals)  # type: ignore[list-item]
+    inputs = [trace.new_input(aval, origin) for aval, origin in zip(avals, origins, strict=True)]
+    token = current.set(trace)
+    try:
+        outputs = fun(*inputs)
+    finally:
+        current.reset(token)
+    return trace.close(inputs, outputs, tuple(names))
+
+
+def describe_source(eqn: Equation) -> str:
+    """The user's line of an equation."""
+    return format_source(eqn.source)

@@ -1,0 +1,427 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every error class of purax, and the one helper that words their messages.
+
+Each class keeps the built-in base that array libraries raise for the same fault, so an `except TypeError` goes on working.
+Its docstring tells the cause, the smallest program that raises it and the right form of that program.
+"""
+
+__all__ = [
+    "AxisNameError",
+    "BranchTypeError",
+    "CarryTypeError",
+    "CheckpointMismatchError",
+    "ConcretizationTypeError",
+    "DTypeError",
+    "DamagedFileError",
+    "DeletedArrayError",
+    "DifferentiationTypeError",
+    "DonationError",
+    "IndexOutOfBoundsError",
+    "IntegerOverflowError",
+    "JAXIndexError",
+    "JAXTypeError",
+    "JaxRuntimeError",
+    "JaxprTypeError",
+    "KeyReuseError",
+    "LayerError",
+    "MissingRuleError",
+    "NonArrayArgumentError",
+    "NonConcreteBooleanIndexError",
+    "NonFiniteError",
+    "NonHashableStaticArgumentError",
+    "PlatformError",
+    "PuraxError",
+    "RankPromotionError",
+    "ReverseModeError",
+    "SealedSettingError",
+    "SettingValueError",
+    "ShapeError",
+    "TracerArrayConversionError",
+    "TracerBoolConversionError",
+    "TracerError",
+    "TracerIntegerConversionError",
+    "TracerLeakError",
+    "TreeMismatchError",
+    "TypePromotionError",
+    "UnexpectedTracerError",
+    "UnknownSettingError",
+    "VerifierError",
+    "explain",
+]
+
+
+def explain(got: str, why: str = "", fix: str = "") -> str:
+    """Word a message in its three parts: what was met, why that is wrong, what to do.
+
+    Parameters
+    ----------
+    got : str
+        The operation, the argument, and the shapes, dtypes or values that were met.
+    why : str
+        The rule that they break; left out when `got` says it.
+    fix : str
+        What to write instead.
+
+    Returns
+    -------
+    str
+        The parts that are not empty, one paragraph each.
+
+    Examples
+    --------
+    >>> print(explain("dot got float32[3] and float32[4].", "The sizes differ.", "Slice the second operand."))
+    dot got float32[3] and float32[4].
+    Why: The sizes differ.
+    Fix: Slice the second operand.
+    """
+    parts = [got]
+    if why:
+        parts.append(f"Why: {why}")
+    if fix:
+        parts.append(f"Fix: {fix}")
+    return "\n".join(parts)
+
+
+class PuraxError(Exception):
+    """Base of all errors that purax raises on purpose: `except PuraxError` catches each of them."""
+
+
+# ---- shapes and dtypes
+
+
+class ShapeError(PuraxError, TypeError, ValueError):
+    """Operands have shapes that do not fit together.
+
+    Wrong: ``lax.add(pnp.zeros(3), pnp.zeros(4))``
+
+    Right: ``lax.add(pnp.zeros(3), pnp.zeros(4)[:3])``
+    """
+
+
+class RankPromotionError(ShapeError):
+    """Arrays of different rank were broadcast while `numpy_rank_promotion` is "raise".
+
+    Wrong: ``pnp.ones((2, 3)) + pnp.ones(3)``
+
+    Right: ``pnp.ones((2, 3)) + pnp.ones(3)[None, :]``
+    """
+
+
+class DTypeError(PuraxError, TypeError):
+    """An operand has a dtype that the operation does not take.
+
+    Wrong: ``lax.sin(pnp.arange(3))`` (integers)
+
+    Right: ``lax.sin(pnp.arange(3.0))``
+    """
+
+
+class TypePromotionError(DTypeError, ValueError):
+    """Operands have dtypes without a common one, or promotion is "strict" and they differ.
+
+    Wrong: ``pnp.ones(3, "float8_e4m3fn") + pnp.ones(3)``
+
+    Right: ``pnp.ones(3, "float8_e4m3fn").astype("float32") + pnp.ones(3)``
+    """
+
+
+class IntegerOverflowError(PuraxError, OverflowError):
+    """A Python integer does not fit the dtype of the array that it meets.
+
+    Wrong: ``pnp.int8(1) + 300``
+
+    Right: ``pnp.int16(1) + 300``
+    """
+
+
+class NonArrayArgumentError(PuraxError, TypeError):
+    """A function of arrays was given something that is no array.
+
+    Wrong: ``jit(lambda x: x)("text")``
+
+    Right: ``jit(lambda x, name: x, static_argnames="name")(1.0, name="text")``
+    """
+
+
+class IndexOutOfBoundsError(PuraxError, IndexError):
+    """A Python or NumPy index lies outside its axis.
+
+    Wrong: ``pnp.arange(3)[10]``
+
+    Right: ``pnp.arange(3).at[10].get(mode="clip")``, or an index below 3.
+    """
+
+
+class NonFiniteError(PuraxError, FloatingPointError):
+    """A result holds NaN or inf while `debug_nans` or `debug_infs` is on.
+
+    Wrong: ``with debug_nans(True): pnp.log(-1.0)``
+
+    Right: ``with debug_nans(True): pnp.log(pnp.maximum(x, 1e-6))``
+    """
+
+
+# ---- tracing
+
+
+class TracerError(PuraxError, TypeError):
+    """Base of the errors about abstract values; ``JAXTypeError`` is its other name."""
+
+
+class ConcretizationTypeError(TracerError):
+    """The value of an array is needed where only its shape and dtype are known.
+
+    Wrong: ``jit(lambda n: pnp.zeros(n))(3)``
+
+    Right: ``jit(lambda n: pnp.zeros(n), static_argnums=0)(3)``
+    """
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """Python control flow asks a traced array for its truth value.
+
+    Wrong: ``jit(lambda x: x if x > 0 else -x)(1.0)``
+
+    Right: ``jit(lambda x: pnp.where(x > 0, x, -x))(1.0)``
+    """
+
+
+class TracerIntegerConversionError(TracerError):
+    """Python needs an integer and was given a traced array.
+
+    Wrong: ``jit(lambda i: (10, 20)[i])(0)``
+
+    Right: ``jit(lambda i: pnp.array((10, 20))[i])(0)``
+    """
+
+
+class TracerArrayConversionError(TracerError):
+    """NumPy was asked to compute on a traced array.
+
+    Wrong: ``jit(lambda x: np.sin(x))(1.0)``
+
+    Right: ``jit(lambda x: pnp.sin(x))(1.0)``
+    """
+
+
+class NonConcreteBooleanIndexError(PuraxError, IndexError):
+    """A traced boolean mask was used as an index: the size of the result is unknown.
+
+    Wrong: ``jit(lambda x: x[x > 0].sum())(x)``
+
+    Right: ``jit(lambda x: pnp.where(x > 0, x, 0).sum())(x)``
+    """
+
+
+class UnexpectedTracerError(TracerError):
+    """A traced value is used after the transformation that made it has ended.
+
+    Wrong: ``kept = []; jit(lambda x: kept.append(x))(1.0); kept[0] + 1``
+
+    Right: ``kept = jit(lambda x: x)(1.0); kept + 1`` (return what is needed later)
+    """
+
+
+class TracerLeakError(PuraxError, RuntimeError):
+    """A traced value is still referred to when its transformation ends, and `check_tracer_leaks` is on.
+
+    Wrong: ``with check_tracer_leaks(True): jit(lambda x: kept.append(x))(1.0)``
+
+    Right: ``kept.append(jit(lambda x: x)(1.0))``
+    """
+
+
+class KeyReuseError(TracerError):
+    """A random key is used twice while `debug_key_reuse` is on.
+
+    Wrong: ``random.normal(key); random.uniform(key)``
+
+    Right: ``a, b = random.split(key); random.normal(a); random.uniform(b)``
+    """
+
+
+class NonHashableStaticArgumentError(PuraxError, ValueError):
+    """A static argument cannot be hashed, so it cannot be part of the key of a compiled function.
+
+    Wrong: ``jit(f, static_argnums=0)([1, 2])``
+
+    Right: ``jit(f, static_argnums=0)((1, 2))``
+    """
+
+
+class VerifierError(PuraxError, TypeError):
+    """A jaxpr breaks its own rules: an undefined variable, or an aval that its equation does not give.
+
+    It tells of a fault in a transformation or in a hand-made jaxpr, not in the traced function.
+
+    Wrong: an equation that reads a variable bound further down.
+
+    Right: equations in the order of their data.
+    """
+
+
+class AxisNameError(PuraxError, NameError):
+    """A named axis is used outside the transformation that binds its name.
+
+    Wrong: ``lax.psum(x, "batch")``
+
+    Right: ``vmap(lambda x: lax.psum(x, "batch"), axis_name="batch")(x)``
+    """
+
+
+# ---- derivatives and control flow
+
+
+class MissingRuleError(PuraxError, NotImplementedError):
+    """A transformation needs a rule that the primitive lacks: its class left it out, or it cannot exist.
+
+    Wrong: ``linear_transpose(pnp.sort, x)(y)`` (sorting is not linear)
+
+    Right: ``vjp(pnp.sort, x)`` (the derivative is)
+    """
+
+
+class DifferentiationTypeError(PuraxError, TypeError):
+    """A derivative is asked for an input or output that has none.
+
+    Wrong: ``grad(lambda x: x * 2.0)(3)`` (an integer), ``grad(lambda x: x)(pnp.ones(3))`` (not a scalar)
+
+    Right: ``grad(lambda x: x * 2.0)(3.0)``, ``grad(lambda x: x.sum())(pnp.ones(3))``
+    """
+
+
+class ReverseModeError(PuraxError, ValueError):
+    """Reverse mode meets a loop whose number of steps is not known when it is traced.
+
+    Wrong: ``grad(lambda x: lax.while_loop(lambda v: v < 9, lambda v: v * 2, x))(1.0)``
+
+    Right: ``lax.fori_loop`` with Python bounds, ``lax.scan``, or forward mode (``jvp``).
+    """
+
+
+class CarryTypeError(PuraxError, TypeError):
+    """The carry that a loop body returns differs in structure, shape or dtype from the one it takes.
+
+    Wrong: ``lax.scan(lambda c, x: (c + x, None), 0, pnp.ones(3))`` (an integer becomes a float)
+
+    Right: ``lax.scan(lambda c, x: (c + x, None), 0.0, pnp.ones(3))``
+    """
+
+
+class BranchTypeError(PuraxError, TypeError):
+    """The branches of a conditional return different structures, shapes or dtypes.
+
+    Wrong: ``lax.cond(p, lambda: 1.0, lambda: (1.0, 2.0))``
+
+    Right: ``lax.cond(p, lambda: (1.0, 0.0), lambda: (1.0, 2.0))``
+    """
+
+
+# ---- trees, layers, files
+
+
+class TreeMismatchError(PuraxError, ValueError):
+    """Two pytrees that must agree differ in structure.
+
+    Wrong: ``tree.map(f, {"a": 1}, {"b": 1})``
+
+    Right: ``tree.map(f, {"a": 1}, {"a": 2})``
+    """
+
+
+class LayerError(PuraxError, ValueError):
+    """A layer is used in a way that its scope does not allow.
+
+    Wrong: ``Dense(3)(x)`` outside of `init` and `apply`
+
+    Right: ``variables = Dense(3).init(key, x); Dense(3).apply(variables, x)``
+    """
+
+
+class DamagedFileError(PuraxError, ValueError):
+    """A file is truncated, has a wrong checksum, or is not of the format that its name promises.
+
+    Wrong: loading a checkpoint whose copy was interrupted.
+
+    Right: copy it again; writing goes to a temporary file that is renamed when complete.
+    """
+
+
+class CheckpointMismatchError(PuraxError, ValueError):
+    """Saved values differ in names, shapes or dtypes from the values they are to replace.
+
+    Wrong: restoring a kernel of shape (3, 4) into a layer of shape (3, 5).
+
+    Right: build the layer that was saved, or restore by name what fits.
+    """
+
+
+# ---- runtime and settings
+
+
+class JaxRuntimeError(PuraxError, RuntimeError):
+    """The compiler or a device failed: out of memory, a crashed kernel, a callback that raised.
+
+    Wrong: ``pnp.zeros((10**6, 10**6))``
+
+    Right: a shape that fits into the memory of the device.
+    """
+
+
+class PlatformError(PuraxError, RuntimeError):
+    """A platform or device was asked for that is not there, or whose plugin is not installed.
+
+    Wrong: ``PURAX_PLATFORMS=gpuu``
+
+    Right: ``PURAX_PLATFORMS=cpu`` (``purax doctor`` lists what is available)
+    """
+
+
+class DeletedArrayError(PuraxError, RuntimeError):
+    """An array is read after it was deleted or donated.
+
+    Wrong: ``step = jit(f, donate_argnums=0); step(x); x + 1``
+
+    Right: ``x = step(x); x + 1``
+    """
+
+
+class DonationError(PuraxError, ValueError):
+    """The same array is given twice in one call, and one of the two is donated.
+
+    Wrong: ``jit(f, donate_argnums=0)(x, x)``
+
+    Right: ``jit(f, donate_argnums=0)(x, x.copy())``
+    """
+
+
+class UnknownSettingError(PuraxError, AttributeError):
+    """A setting has a name that purax does not know.
+
+    Wrong: ``config.update("enable_x46", True)``
+
+    Right: ``config.update("enable_x64", True)``
+    """
+
+
+class SettingValueError(PuraxError, ValueError):
+    """A setting was given a value that it does not take.
+
+    Wrong: ``config.update("numpy_dtype_promotion", "loose")``
+
+    Right: ``config.update("numpy_dtype_promotion", "standard")``
+    """
+
+
+class SealedSettingError(PuraxError, RuntimeError):
+    """A setting that shapes the backend is changed after the backend has started.
+
+    Wrong: ``pnp.zeros(3); config.update("num_cpu_devices", 8)``
+
+    Right: ``config.update("num_cpu_devices", 8); pnp.zeros(3)``
+    """
+
+
+JAXTypeError = TracerError
+JAXIndexError = NonConcreteBooleanIndexError
+JaxprTypeError = VerifierError

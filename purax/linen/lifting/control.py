@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops, branches, compilation and recomputation of functions of scopes, `fn(scopes, *args)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from purax import random, tree
+from purax.control import branch, loop
+from purax.control.jit import jit as jit_arrays
+from purax.control.remat import checkpoint as checkpoint_arrays
+from purax.linen.filters import Filter
+from purax.linen.lifting.pack import Packed
+
+__all__ = ["checkpoint", "cond", "jit", "switch", "while_loop"]
+
+
+def while_loop(
+    cond_fn: Callable[..., Any],
+    body_fn: Callable[..., Any],
+    carry_variables: Filter = False,
+    broadcast_variables: Filter = True,
+    split_rngs: Mapping[Filter, bool] = {},  # noqa: B006
+) -> Callable[..., Any]:
+    """Repeat `body_fn(scopes, carry) -> carry` while `cond_fn(scopes, carry)` is true."""
+    splits = tuple(split_rngs.values())
+
+    def call(scopes: Any, init: Any) -> Any:
+        packed = Packed(scopes, (carry_variables, broadcast_variables), (carry_variables,), tuple(split_rngs))
+        carried, shared = packed.variables
+
+        def keys(index: Any) -> Any:
+            return tuple(
+                tree.map(lambda key: random.fold_in(key, index), members) if split else members
+                for members, split in zip(packed.rngs, splits, strict=True)
+            )
+
+        def condition(state: Any) -> Any:
+            index, carried, carry = state
+            result = cond_fn(packed.enter((carried, shared), keys(-index), mutable=False), carry)
+            packed.leave()
+            return result
+
+        def body(state: Any) -> Any:
+            index, carried, carry = state
+            carry = body_fn(packed.enter((carried, shared), keys(index)), carry)
+            (changed,) = packed.leave()
+            carried = tuple({**given, **made} for given, made in zip(carried, changed, strict=True))
+            return index + 1, carried, carry
+
+        _, carried, carry = loop.while_loop(condition, body, (0, carried, init))
+        packed.publish((carried,))
+        return carry
+
+    return call
+
+
+def _branches(
+    functions: Sequence[Callable[..., Any]], variables: Filter, rngs: Filter, choose: Callable[..., Any]
+) -> Callable[..., Any]:
+    def call(scopes: Any, *operands: Any) -> Any:
+        packed = Packed(scopes, (variables,), (variables,), (rngs,))
+
+        def branch_of(fn: Callable[..., Any]) -> Callable[..., Any]:
+            def chosen(*operands: Any) -> Any:
+                result = fn(packed.enter(packed.variables, packed.rngs), *operands)
+                return result, packed.leave()
+
+            return chosen
+
+        result, changed = choose([branch_of(fn) for fn in functions], *operands)
+        packed.publish(changed)
+        return result
+
+    return call
+
+
+def cond(
+    true_fun: Callable[..., Any], false_fun: Callable[..., Any], pred: Any, variables: Filter = True, rngs: Filter = True
+) -> Callable[..., Any]:
+    """Call one of two functions of scopes; both must change the same variables."""
+    return _branches((true_fun, false_fun), variables, rngs, lambda fns, *ops: branch.cond(pred, *fns, *ops))
+
+
+def switch(
+    *branches: Callable[..., Any], index: Any, variables: Filter = True, rngs: Filter = True
+) -> Callable[..., Any]:
+    """Call one of several functions of scopes; all must change the same variables."""
+    return _branches(branches, variables, rngs, lambda fns, *ops: branch.switch(index, fns, *ops))
+
+
+def jit(
+    fn: Callable[..., Any],
+    variables: Filter = True,
+    rngs: Filter = True,
+    static_argnums: Any = (),
+    static_argnames: Any = (),
+    donate_argnums: Any = (),
+) -> Callable[..., Any]:
+    """Compile a function of scopes; argument numbers count the scopes as 0."""
+
+    def call(scopes: Any, *args: Any, **kwargs: Any) -> Any:
+        packed = Packed(scopes, (variables,), (variables,), (rngs,))
+
+        def compiled(groups: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
+            result = fn(packed.enter(groups, keys), *args, **kwargs)
+            return result, packed.leave()
+
+        run = jit_arrays(
+            compiled,
+            static_argnums=_shifted(static_argnums),
+            static_argnames=static_argnames or None,
+            donate_argnums=_shifted(donate_argnums),
+        )
+        result, changed = run(packed.variables, packed.rngs, *args, **kwargs)
+        packed.publish(changed)
+        return result
+
+    return call
+
+
+def _shifted(numbers: Any) -> tuple[int, ...]:
+    """Argument numbers after the scopes gave way to variables and keys."""
+    return tuple(number + 1 for number in ((numbers,) if isinstance(numbers, int) else numbers) if number > 0)
+
+
+def checkpoint(
+    fn: Callable[..., Any],
+    variables: Filter = True,
+    rngs: Filter = True,
+    concrete: bool = False,
+    prevent_cse: bool = True,
+    static_argnums: Any = (),
+    policy: Callable[..., bool] | None = None,
+) -> Callable[..., Any]:
+    """Compute a function of scopes again in the backward pass instead of keeping its intermediate values."""
+    if concrete:
+        raise ValueError("checkpoint: name the arguments that Python code depends on in static_argnums.")
+
+    def call(scopes: Any, *args: Any, **kwargs: Any) -> Any:
+        packed = Packed(scopes, (variables,), (variables,), (rngs,))
+
+        def again(groups: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
+            result = fn(packed.enter(groups, keys), *args, **kwargs)
+            return result, packed.leave()
+
+        run = checkpoint_arrays(again, prevent_cse=prevent_cse, static_argnums=_shifted(static_argnums), policy=policy)
+        result, changed = run(packed.variables, packed.rngs, *args, **kwargs)
+        packed.publish(changed)
+        return result
+
+    return call

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The emitter that `lower` rules write StableHLO with.
+
+Text rather than MLIR bindings: one f-string per operation, and XLA's own parser checks the result. Value numbers are unique in
+the module, so a region may name any value of the regions around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from purax import dtypes
+from purax.core.aval import ShapedArray, array_aval
+from purax.core.ir import Jaxpr, Literal, Var
+from purax.core.source import source_line
+from purax.core.stage import stage
+
+__all__ = ["Builder", "Module", "Value", "dense", "integers"]
+
+
+class Value:
+    """An SSA value: prints as its name, knows its aval."""
+
+    __slots__ = ("aval", "name")
+
+    def __init__(self, name: str, aval: Any) -> None:
+        self.name = name
+        self.aval = aval
+
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
+
+    @property
+    def hlo(self) -> str:
+        """StableHLO type."""
+        return str(self.aval.hlo)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape."""
+        return self.aval.shape  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> Any:
+        """Data type."""
+        return self.aval.dtype
+
+
+class Module:
+    """What a whole module shares: the counter, private functions, locations, host callbacks."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.functions: list[str] = []
+        self.called: dict[Any, str] = {}
+        self.names: set[str] = {"main"}
+        self.locations: dict[Any, int] = {}
+        self.callbacks: list[Any] = []
+        self.meshes: dict[str, str] = {}
+        self.uses_lapack = False
+
+    def fresh(self) -> str:
+        """A new value name."""
+        self.count += 1
+        return f"%{self.count}"
+
+    def unique(self, name: str) -> str:
+        """A function name not used yet, made of letters that StableHLO takes."""
+        base = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "f"
+        candidate, number = base, 0
+        while candidate in self.names:
+            number += 1
+            candidate = f"{base}_{number}"
+        self.names.add(candidate)
+        return candidate
+
+    def location(self, key: Any) -> str:
+        """Reference to the location `(source, name)`; the table is printed once at the end."""
+        number = self.locations.get(key)
+        if number is None:
+            number = self.locations[key] = len(self.locations) + 1
+        return f" loc(#l{number})"
+
+    def location_table(self) -> list[str]:
+        """Definitions of all locations."""
+        lines = []
+        for (source, name), number in self.locations.items():
+            if source is None:
+                lines.append(f'#l{number} = loc("{name}")')
+            else:
+                path = source[0].co_filename.replace("\\", "\\\\").replace('"', '\\"')
+                lines.append(f'#l{number} = loc("{name}"("{path}":{source_line(source)}:1))')
+        return lines
+
+
+class Builder:
+    """Writes one block of operations.
+
+    `emit` and its siblings append operations and return Values; `block` makes the region of a reduce, sort, while or case.
+    """
+
+    def __init__(self, module: Module, parent: Builder | None = None, scope: str = "") -> None:
+        self.module = module
+        self.parent = parent
+        self.scope = scope or (parent.scope if parent else "")
+        self.lines: list[str] = []
+        self.constants: dict[Any, Value] = {}
+        self.place = parent.place if parent else ""
+
+    # --- single operations
+
+    def emit(self, text: str, aval: Any) -> Value:
+        """Append `%n = text`; `aval` types the result."""
+        name = self.module.fresh()
+        self.lines.append(f"{name} = {text}{self.place}")
+        return Value(name, aval)
+
+    def emit_many(self, text: str, avals: Sequence[Any]) -> list[Value]:
+        """Append `%n:k = text` with one result per aval."""
+        if len(avals) == 1:
+            return [self.emit(text, avals[0])]
+        name = self.module.fresh()
+        if not avals:
+            self.lines.append(f"{text}{self.place}")
+            return []
+        self.lines.append(f"{name}:{len(avals)} = {text}{self.place}")
+        return [Value(f"{name}#{i}", aval) for i, aval in enumerate(avals)]
+
+    def statement(self, text: str) -> None:
+        """Append an operation without results."""
+        self.lines.append(f"{text}{self.place}")
+
+    def constant(self, value: Any, aval: Any) -> Value:
+        """The array (or scalar, splat to the aval's shape) `value` as a constant of type `aval`."""
+        array = np.asarray(value).astype(aval.dtype)
+        key = (array.tobytes(), array.shape, aval)
+        builder: Builder | None = self
+        while builder is not None:
+            found = builder.constants.get(key)
+            if found is not None:
+                return found
+            builder = builder.parent
+        result = self.constants[key] = self.emit(f"stablehlo.constant {dense(array, aval.shape)} : {aval.hlo}", aval)
+        return result
+
+    def broadcast(self, x: Value, dims: Sequence[int], aval: Any) -> Value:
+        """`x` with its axes placed at `dims` of `aval`, repeated along the others."""
+        if x.aval.shape == aval.shape:
+            return x
+        return self.emit(
+            f"stablehlo.broadcast_in_dim {x}, dims = [{', '.join(map(str, dims))}] : ({x.hlo}) -> {aval.hlo}", aval
+        )
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        """`x` with another shape of the same size."""
+        if x.aval.shape == tuple(shape):
+            return x
+        aval = x.aval.update(shape=tuple(shape))
+        return self.emit(f"stablehlo.reshape {x} : ({x.hlo}) -> {aval.hlo}", aval)
+
+    def convert(self, x: Value, dtype: Any) -> Value:
+        """`x` as another dtype (StableHLO's convert: no rounding rule of ours)."""
+        if x.aval.dtype == dtype:
+            return x
+        aval = array_aval(x.aval.shape, np.dtype(dtype))
+        return self.emit(f"stablehlo.convert {x} : ({x.hlo}) -> {aval.hlo}", aval)
+
+    # --- regions, programs, calls
+
+    def block(self, avals: Sequence[Any], body: Callable[..., Sequence[Value]], terminator: str = "stablehlo.return") -> str:
+        """Text of a region with one block: `body(builder, *arguments)` returns the values that it yields."""
+        inner = Builder(self.module, self)
+        arguments = [Value(self.module.fresh().replace("%", "%a"), aval) for aval in avals]
+        results = body(inner, *arguments)
+        head = ", ".join(f"{a}: {a.hlo}" for a in arguments)
+        label = f"^bb0({head}):\n" if arguments else ""
+        yielded = f" {', '.join(map(str, results))} : {', '.join(r.hlo for r in results)}" if results else ""
+        return "{\n" + label + "\n".join([*inner.lines, f"{terminator}{yielded}{self.place}"]) + "\n}"
+
+    def jaxpr(self, jaxpr: Jaxpr, ins: Sequence[Value]) -> list[Value]:
+        """Emit the equations of `jaxpr` here; returns its outputs."""
+        env: dict[Var, Value] = dict(zip((*jaxpr.constvars, *jaxpr.invars), ins, strict=True))
+        outer_place = self.place
+
+        def read(atom: Any) -> Value:
+            return env[atom] if type(atom) is Var else self.literal(atom)
+
+        for eqn in jaxpr.eqns:
+            self.place = self.module.location((eqn.source, f"{self.scope}{eqn.primitive.name}"))
+            outs = eqn.primitive.lower(self, [read(a) for a in eqn.invars], [v.aval for v in eqn.outvars], **eqn.params)
+            for var, value in zip(eqn.outvars, outs, strict=True):
+                env[var] = value
+        self.place = outer_place
+        return [read(a) for a in jaxpr.outvars]
+
+    def literal(self, literal: Literal) -> Value:
+        """The constant of a literal."""
+        return self.constant(np.asarray(literal.val), literal.aval)
+
+    def inline(self, fun: Callable[..., Any], ins: Sequence[Value], **params: Any) -> list[Value]:
+        """Emit `fun(*ins, **params)`, a function over primitives that returns a value or a sequence of values."""
+
+        def flat(*operands: Any) -> Sequence[Any]:
+            out = fun(*operands, **params)
+            return out if isinstance(out, (tuple, list)) else (out,)
+
+        closed = stage(flat, [x.aval for x in ins], kind="lowering")
+        consts = [self.constant(np.asarray(c), c.aval) for c in closed.consts]
+        return self.jaxpr(closed.jaxpr, [*consts, *ins])
+
+    def call(self, jaxpr: Jaxpr, ins: Sequence[Value], name: str) -> list[Value]:
+        """Call `jaxpr` as a private function, emitted once per module."""
+        function = self.module.called.get(jaxpr)
+        if function is None:
+            function = self.module.called[jaxpr] = self.module.unique(name)
+            self.module.functions.append(function_text(self.module, jaxpr, function, f"{self.scope}{name}/"))
+        types = ", ".join(x.hlo for x in ins)
+        results = [v.aval for v in jaxpr.outvars]
+        out_types = ", ".join(a.hlo for a in results)
+        out_text = out_types if len(results) == 1 else f"({out_types})"
+        return self.emit_many(f"func.call @{function}({', '.join(map(str, ins))}) : ({types}) -> {out_text}", results)
+
+
+def function_text(
+    module: Module, jaxpr: Jaxpr, name: str, scope: str, visibility: str = "private",
+    attributes: Sequence[str] = (), out_attributes: Sequence[str] = (),
+) -> str:  # fmt: skip
+    """A `func.func` that runs `jaxpr`; attribute texts go beside arguments and results."""
+    builder = Builder(module, scope=scope)
+    variables = (*jaxpr.constvars, *jaxpr.invars)
+    arguments = [Value(f"%arg{i}", v.aval) for i, v in enumerate(variables)]
+    outs = builder.jaxpr(jaxpr, arguments)
+    attributes = attributes or [""] * len(arguments)
+    out_attributes = out_attributes or [""] * len(outs)
+    head = ", ".join(f"{a}: {a.hlo}{' ' + t if t else ''}" for a, t in zip(arguments, attributes, strict=True))
+    results = ", ".join(f"{v.hlo}{' ' + t if t else ''}" for v, t in zip(outs, out_attributes, strict=True))
+    values = f" {', '.join(map(str, outs))} : {', '.join(v.hlo for v in outs)}" if outs else ""
+    lines = [f"func.func {visibility} @{name}({head}) -> ({results}) {{", *builder.lines, f"return{values}", "}"]
+    return "\n".join(lines)
+
+
+# --- attribute texts ----------------------------------------------------------------------------------------------------------
+
+
+def integers(values: Sequence[int]) -> str:
+    """`array<i64: 1, 2>`."""
+    return f"array<i64: {', '.join(map(str, values))}>" if len(values) else "array<i64>"
+
+
+def dense(array: np.ndarray, shape: tuple[int, ...]) -> str:
+    """`dense<...>` of a constant with `shape` (an array of one element is a splat)."""
+    if array.size == 1:
+        return f"dense<{_element(array.reshape(())[()], array.dtype)}>"
+    if array.size == 0:
+        return "dense<>"
+    return f"dense<{_nested(array)}>"
+
+
+def _nested(array: np.ndarray) -> str:
+    if array.ndim == 0:
+        return _element(array[()], array.dtype)
+    return "[" + ", ".join(_nested(row) for row in array) + "]"
+
+
+def _element(value: Any, dtype: np.dtype) -> str:
+    if dtype == np.bool_:
+        return "true" if value else "false"
+    if dtypes.issubdtype(dtype, np.integer):
+        return str(int(value))
+    if dtype.kind == "c":
+        part = np.dtype(np.float32 if dtype == np.complex64 else np.float64)
+        return f"({_element(part.type(value.real), part)}, {_element(part.type(value.imag), part)})"
+    if dtype.itemsize >= 4 and np.isfinite(value):
+        return f"{float(value):.{9 if dtype.itemsize == 4 else 17}e}"
+    bits = np.asarray(value, dtype).view(f"u{dtype.itemsize}")
+    return f"0x{int(bits):0{2 * dtype.itemsize}X}"
+
+
+def scalar_aval(dtype: Any) -> ShapedArray:
+    """Aval of a scalar."""
+    return array_aval((), np.dtype(dtype))

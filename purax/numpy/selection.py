@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choices: `where`, `clip`, `select`, `piecewise`. What is not chosen never touches a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from purax import dtypes, errors
+from purax.core.trace import aval_of
+from purax.numpy import _ops as ops
+from purax.numpy.arithmetic import maximum, minimum, remainder
+from purax.numpy.comparison import truth
+from purax.numpy.indexing import nonzero
+from purax.numpy.promotion import (
+    as_operand,
+    broadcast_to_shape,
+    check_arraylike,
+    common_shape,
+    promote_dtypes,
+    promote_shapes,
+    refuse,
+    spread,
+)
+
+__all__ = ["choose", "clip", "piecewise", "select", "where"]
+
+
+def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Elements of `x` where the condition holds, of `y` elsewhere; all three broadcast.
+
+    With the condition alone: the indices where it holds, as `nonzero` gives; under `jit` that needs `size`.
+    """
+    if x is None and y is None:
+        check_arraylike("where", condition)
+        return nonzero(condition, size=size, fill_value=fill_value)
+    if x is None or y is None:
+        raise ValueError("Either both or neither of the x and y arguments should be provided to purax.numpy.where")
+    if size is not None or fill_value is not None:
+        raise ValueError("size and fill_value arguments cannot be used in three-term where function.")
+    check_arraylike("where", condition, x, y)
+    condition = truth(as_operand(condition))
+    x, y = promote_dtypes(x, y)
+    shape = common_shape("where", condition.aval.shape, x.aval.shape, y.aval.shape)
+    if condition.aval.ndim:
+        condition = spread(condition, shape)
+    return ops.select_n_p.bind1(condition, spread(y, shape), spread(x, shape))
+
+
+def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:  # noqa: A002
+    """Limit the elements to lie between `min` and `max`, either of which may be None; real numbers only.
+
+    At a bound the gradient is halved, as at any tie of `maximum`.
+    """
+    if arr is None:
+        raise ValueError("No input was provided to the clip function.")
+    check_arraylike("clip", arr)
+    for value in (arr, min, max):
+        if value is not None and dtypes.is_complex(aval_of(value).dtype):
+            raise ValueError("Clip received a complex value either through the input or the min/max keywords. Complex values have no order.")
+    arr = as_operand(arr)
+    if min is not None:
+        arr = maximum(min, arr)
+    if max is not None:
+        arr = minimum(max, arr)
+    return arr
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    """For each element the choice of the first condition that holds, else `default`."""
+    if len(condlist) != len(choicelist):
+        raise ValueError(f"condlist must have length equal to choicelist ({len(condlist)} vs {len(choicelist)})")
+    if not len(condlist):
+        raise ValueError("condlist must be non-empty")
+    check_arraylike("select", *condlist, *choicelist, default)
+    conditions = [as_operand(c) for c in condlist]
+    for condition in conditions:
+        if not dtypes.is_bool(condition.aval.dtype):
+            raise ValueError(f"select takes boolean conditions, got dtype {condition.aval.dtype}")
+    *choices, result = promote_dtypes(*choicelist, default)
+    for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        result = where(condition, choice, result)
+    return result
+
+
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+    """Apply to each element the function, or give the constant, of the last condition that holds.
+
+    With one function more than conditions, the last is for elements where none holds; otherwise those are 0.
+    """
+    check_arraylike("piecewise", x)
+    x = as_operand(x)
+    listed = list(condlist) if isinstance(condlist, (list, tuple)) or getattr(condlist, "ndim", 0) > aval_of(x).ndim else [condlist]
+    functions = list(funclist)
+    if len(functions) not in (len(listed), len(listed) + 1):
+        raise ValueError(
+            f"with {len(listed)} condition(s), either {len(listed)} or {len(listed) + 1} functions are expected; got {len(functions)}"
+        )
+    conditions = [broadcast_to_shape(truth(as_operand(c)), x.aval.shape) for c in listed]
+    if len(functions) == len(conditions):
+        functions.append(0)
+    *pieces, rest = functions
+    result = _piece(rest, x, args, kw)
+    for condition, function in zip(conditions, pieces, strict=True):
+        result = where(condition, _piece(function, x, args, kw), result)
+    return result
+
+
+def _piece(function: Any, x: Any, args: tuple[Any, ...], kw: dict[str, Any]) -> Any:
+    value = function(x, *args, **kw) if callable(function) else function
+    return spread(ops.convert_element_type(as_operand(value), x.aval.dtype), x.aval.shape)
+
+
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+    """For each element of the index array `a`, the element of the choice of that number; all broadcast.
+
+    `mode` is "wrap", "clip" or "raise"; the last works on known indices only.
+    """
+    refuse("choose", out=out)
+    check_arraylike("choose", a, *choices)
+    a = as_operand(a)
+    if not dtypes.is_integer(a.aval.dtype):
+        raise errors.DTypeError(f"choose takes integer indices, got dtype {a.aval.dtype}")
+    cases = promote_dtypes(*choices)
+    count = len(cases)
+    if mode == "raise":
+        known = np.asarray(a)  # of a traced array: an error that says so
+        if known.size and not (0 <= known.min() and known.max() < count):
+            raise ValueError(f"invalid entry in choice array: indices lie outside 0 to {count - 1}; give mode='wrap' or 'clip'")
+        index = a
+    elif mode == "wrap":
+        index = remainder(a, count)
+    elif mode == "clip":
+        index = clip(a, 0, count - 1)
+    else:
+        raise ValueError(f"mode={mode!r} not understood. Must be 'raise', 'wrap', or 'clip'")
+    index, *cases = promote_shapes("choose", ops.convert_element_type(index, dtypes.int32), *cases)
+    return ops.select_n(index, *cases) if count > 1 else cases[0]

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One file for each optimizer: its scaling and the optimizer together."""

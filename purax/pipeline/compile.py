@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jaxprs to executables, remembered three times: on the jaxpr, by text in this process, by text on disk.
+
+The text without source locations is the key of the two lower levels, so programs that are equal are compiled once, wherever
+and however often they were traced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from purax import events
+from purax.core.hooks import hooks
+from purax.core.ir import Jaxpr
+from purax.lowering.module import Lowered, lower, strip_locations
+from purax.runtime import executable as runtime_executable
+
+__all__ = ["Compilation", "clear", "compile_jaxpr", "lower_jaxpr"]
+
+_MEMORY: dict[Any, Any] = {}
+_LIMIT = 4096
+_LOCK = threading.Lock()
+_LOCKS: dict[Any, threading.Lock] = {}
+
+
+class Compilation:
+    """What one compilation depends on beside the program: an explicit, hashable key.
+
+    Attributes
+    ----------
+    placement : Placement or None
+        Devices; None is the default device.
+    donated : tuple of bool
+        Inputs whose memory the program may reuse.
+    in_placements, out_placements : tuple
+        Placement of each input and wanted placement of each output on a mesh, or ().
+    options : tuple of (str, value)
+        XLA flags of this program.
+    """
+
+    __slots__ = ("donated", "in_placements", "key", "options", "out_placements", "placement")
+
+    def __init__(
+        self, placement: Any = None, donated: tuple[bool, ...] = (), in_placements: tuple[Any, ...] = (),
+        out_placements: tuple[Any, ...] = (), options: tuple[Any, ...] = (),
+    ) -> None:  # fmt: skip
+        self.placement = placement
+        self.donated = donated
+        self.in_placements = in_placements
+        self.out_placements = out_placements
+        self.options = options
+        self.key = (placement, donated, in_placements, out_placements, options)
+
+
+DEFAULT = Compilation()
+
+
+def lower_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Lowered:
+    """StableHLO of a jaxpr whose constants are inputs."""
+    started = time.perf_counter()
+    if jaxpr.has_keys:
+        jaxpr = hooks.physicalize(jaxpr)
+    attributes = ["{jax.buffer_donor = true}" if d else "" for d in how.donated]
+    lowered = lower(jaxpr, name or "main", attributes)
+    if events.listening:
+        events.emit(events.Lowered(name, len(lowered.text), time.perf_counter() - started))
+    return lowered
+
+
+def compile_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Any:
+    """The executable of a jaxpr whose constants are inputs; remembered."""
+    key = ("executable", how.key)
+    found = jaxpr.derived.get(key)
+    if found is None:
+        found = compile_lowered(lower_jaxpr(jaxpr, name, how), name, jaxpr.out_avals, how)
+        found = jaxpr.derived.setdefault(key, found)
+    return found
+
+
+def compile_lowered(lowered: Lowered, name: str, out_avals: Sequence[Any], how: Compilation = DEFAULT) -> Any:
+    """The executable of a lowered program."""
+    if lowered.callbacks:  # host functions are part of the program: never shared by text
+        return _compile(lowered, name, out_avals, how)
+    digest = hashlib.sha256(strip_locations(lowered.text).encode()).digest()
+    key = (digest, how.key)
+    found = _MEMORY.get(key)
+    if found is not None:
+        if events.listening:
+            events.emit(events.CacheHit(name, "memory"))
+        return found
+    with _LOCK:
+        lock = _LOCKS.setdefault(key, threading.Lock())
+    with lock:  # two threads that want the same program compile it once; different programs compile side by side
+        found = _MEMORY.get(key)
+        if found is None:
+            found = _compile(lowered, name, out_avals, how)
+            if len(_MEMORY) >= _LIMIT:
+                _MEMORY.clear()
+            _MEMORY[key] = found
+    _LOCKS.pop(key, None)
+    return found
+
+
+def _compile(lowered: Lowered, name: str, out_avals: Sequence[Any], how: Compilation) -> Any:
+    placement = how.placement
+    return runtime_executable.compile_text(
+        lowered.text, name=name, out_avals=tuple(out_avals), devices=None if placement is None else placement.devices,
+        out_placements=how.out_placements or None, donate=[i for i, d in enumerate(how.donated) if d],
+        options=dict(how.options), callbacks=lowered.callbacks,
+    )  # fmt: skip
+
+
+def clear() -> None:
+    """Forget the executables of this process."""
+    _MEMORY.clear()

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`debug_nans` and `debug_infs`: look at every result that leaves an evaluation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from purax import config, dtypes, errors
+from purax.core.source import current_source, format_source
+
+__all__ = ["active", "check"]
+
+
+def active() -> bool:
+    """Whether results are to be looked at."""
+    settings = config.current()
+    return bool(settings.debug_nans or settings.debug_infs)
+
+
+def check(name: str, outputs: Any) -> None:
+    """Raise NonFiniteError if an output holds a NaN (or inf) and the setting forbids it."""
+    settings = config.current()
+    for out in outputs:
+        dtype = out.aval.dtype
+        if not isinstance(dtype, np.dtype) or not dtypes.is_inexact(dtype):
+            continue
+        value = np.asarray(out.host)
+        if dtype.kind not in "fc":
+            value = value.astype(np.float32)
+        for wrong, found in (("NaN", settings.debug_nans and np.isnan(value).any()), ("inf", settings.debug_infs and np.isinf(value).any())):  # fmt: skip
+            if found:
+                raise errors.NonFiniteError(
+                    errors.explain(
+                        f"invalid value ({wrong.lower()}) encountered in {name} at {format_source(current_source(2))}",
+                        f"the result {out.aval.str_short()} holds {wrong}, and debug_{wrong.lower()}s is on",
+                        "look at the operands of this operation",
+                    )
+                )

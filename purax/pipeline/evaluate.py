@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evaluation of one primitive outside every transformation.
+
+A *kernel* per (primitive, avals, params) is made once and kept in the primitive. Exact operations on small CPU arrays are run
+by NumPy on the host, where they take a microsecond and compile nothing; everything else is a compiled program of one equation.
+The choice depends on avals only, and both give the same bits, so it shows in no result.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any
+
+import numpy as np
+
+from purax import config, dtypes, errors
+from purax.core import trace as tracing
+from purax.core.hooks import hooks
+from purax.core.ir import Equation, Jaxpr, Var
+from purax.core.trace import Tracer, aval_of
+from purax.pipeline import debug
+from purax.pipeline.compile import Compilation, compile_jaxpr
+from purax.runtime import client
+from purax.runtime.array import Array, wrap_buffer, wrap_host, wrap_placed
+from purax.runtime.transfer import HOST_LIMIT, device_put, put
+
+__all__ = ["as_array", "evaluate", "quiet"]
+
+Kernel = Callable[[Any], tuple[Any, ...]]
+
+
+def as_array(x: Any) -> Any:
+    """The Array of an array-like (tracers pass through).
+
+    Raises
+    ------
+    NonArrayArgumentError
+        `x` is no array, scalar, or object that converts to one.
+    """
+    kind = type(x)
+    if kind is Array or isinstance(x, Tracer):
+        return x
+    convert = getattr(x, "__purax_array__", None) or getattr(x, "__jax_array__", None)
+    if convert is not None and not isinstance(x, type):
+        return as_array(convert())
+    return put(x, aval_of(x))
+
+
+def evaluate(primitive: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    """Outputs of a primitive on concrete operands."""
+    if primitive.run is not None:
+        return primitive.run(operands, params)  # type: ignore[no-any-return]
+    arrays = operands
+    for x in operands:
+        if type(x) is not Array:
+            arrays = tuple([x if type(x) is Array else _operand(x) for x in operands])
+            break
+    avals = tuple([x.aval for x in arrays])
+    key = (avals, tuple(params.items())) if params else avals
+    try:
+        kernel = primitive.kernels.get(key)
+    except TypeError:
+        primitive.outputs(avals, params)  # raises, naming the parameter that cannot be hashed
+        raise
+    if kernel is None:
+        kernel = _kernel(primitive, avals, params, key)
+    return kernel(arrays)  # type: ignore[no-any-return]
+
+
+def _operand(x: Any) -> Array:
+    x = as_array(x)
+    if isinstance(x, Tracer):
+        tracing.check_escape(x, None)
+    return x  # type: ignore[no-any-return]
+
+
+def _kernel(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any], key: Any) -> Kernel:
+    holder = next((v for v in params.values() if isinstance(v, Jaxpr)), None)
+    if holder is not None:  # programs own the kernels made of them, so that both go together
+        kernel = holder.derived.get((primitive, key))
+        if kernel is None:
+            kernel = holder.derived.setdefault((primitive, key), _make(primitive, avals, params))
+        return kernel  # type: ignore[no-any-return]
+    return primitive.kernels.setdefault(key, _make(primitive, avals, params))  # type: ignore[no-any-return]
+
+
+def _make(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any]) -> Kernel:
+    outs = primitive.outputs(avals, params)
+    if any(isinstance(a.dtype, dtypes.KeyDtype) for a in (*avals, *outs)):
+        return _compiled_kernel(primitive, avals, params, outs)
+    exact = primitive.exact
+    if exact and max((a.size for a in (*avals, *outs)), default=0) <= HOST_LIMIT:
+        if exact is True or exact(avals, params):
+            return _host_kernel(primitive, avals, params, outs)
+    return _compiled_kernel(primitive, avals, params, outs)
+
+
+def one_equation(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any], outs: tuple[Any, ...]) -> Jaxpr:
+    """The program that applies one primitive."""
+    invars, outvars = [Var(a) for a in avals], [Var(a) for a in outs]
+    eqn = Equation(list(invars), outvars, primitive, params, None, primitive.effects(params))
+    return Jaxpr([], invars, list(outvars), [eqn], (), primitive.name)
+
+
+# --- compiled kernels -------------------------------------------------------------------------------------------------------
+
+
+def _compiled_kernel(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any], outs: tuple[Any, ...]) -> Kernel:
+    jaxpr = one_equation(primitive, avals, params, outs)
+    return program_kernel(jaxpr, primitive.name)
+
+
+def program_kernel(jaxpr: Jaxpr, name: str) -> Kernel:
+    """A function of Arrays that runs the compiled `jaxpr`; compiled on first use."""
+    outs = jaxpr.out_avals
+    single = outs[0] if len(outs) == 1 else None
+    ready: list[Any] = []
+
+    def kernel(arrays: Any) -> tuple[Any, ...]:
+        buffers = []
+        for x in arrays:
+            if x._placement is not None:
+                return placed_call(jaxpr, name, arrays)
+            buffer = x._buf
+            buffers.append(x.buffer if buffer is None else buffer)
+        if not ready:
+            if client.default_placement() is not None:
+                return placed_call(jaxpr, name, arrays)
+            ready.append(compile_jaxpr(jaxpr, name).run)
+        elif not arrays and client.default_placement() is not None:
+            return placed_call(jaxpr, name, arrays)
+        results = ready[0](buffers)
+        if single is not None:
+            out = (wrap_buffer(single, results[0]),)
+        else:
+            out = tuple([wrap_buffer(aval, buffer) for aval, buffer in zip(outs, results, strict=True)])
+        if debug.active():
+            debug.check(name, out)
+        return out
+
+    return kernel
+
+
+def placed_call(jaxpr: Jaxpr, name: str, arrays: Any) -> tuple[Any, ...]:
+    """Run a program where its operands live."""
+    placement = common_placement(name, arrays)
+    how = Compilation(placement)
+    executable = compile_jaxpr(jaxpr, name, how)
+    results = executable.run([move(x, placement).buffer for x in arrays])
+    return tuple([wrap_placed(aval, buffer, placement) for aval, buffer in zip(jaxpr.out_avals, results, strict=True)])
+
+
+def move(x: Any, placement: Any) -> Any:
+    """`x` on the devices of `placement`."""
+    if x._placement is placement:
+        return x
+    return device_put(x, placement.sharding)
+
+
+def common_placement(name: str, arrays: Any) -> Any:
+    """Where a computation on `arrays` runs: the one placement that the user asked for, else the default.
+
+    Raises
+    ------
+    ValueError
+        Two operands are committed to different devices.
+    """
+    chosen = None
+    loose = None
+    for x in arrays:
+        placement = x._placement
+        if placement is None:
+            continue
+        if not placement.committed:
+            loose = loose or placement
+        elif chosen is None:
+            chosen = placement
+        elif set(placement.devices) != set(chosen.devices):
+            raise ValueError(
+                errors.explain(
+                    f"Received incompatible devices for {name}: operands are committed to {list(chosen.devices)} and {list(placement.devices)}.",
+                    "An operation runs on one set of devices, and purax does not move arrays that were placed on purpose.",
+                    "move one of them: purax.device_put(x, device).",
+                )
+            )
+    return chosen or loose or client.default_placement()
+
+
+# --- host kernels -----------------------------------------------------------------------------------------------------------
+
+_contexts = threading.local()
+
+
+def quiet(function: Callable[..., Any], *operands: Any, **params: Any) -> Any:
+    """Call `function` with NumPy's floating-point warnings off: values speak for themselves, as on a device."""
+    try:
+        context = _contexts.context
+    except AttributeError:
+        context = _contexts.context = Context()
+        context.run(np.seterr, all="ignore")
+    try:
+        return context.run(function, *operands, **params)
+    except RuntimeError:
+        with np.errstate(all="ignore"):  # the context is in use further up this thread's stack (a finalizer)
+            return function(*operands, **params)
+
+
+def _host_kernel(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any], outs: tuple[Any, ...]) -> Kernel:
+    compiled = _compiled_kernel(primitive, avals, params, outs)
+    ufunc = getattr(primitive, "ufunc", None)
+    reference = primitive.reference
+    out_aval = outs[0]
+
+    def kernel(arrays: Any) -> tuple[Any, ...]:
+        values = []
+        for x in arrays:
+            if x._placement is not None:
+                return compiled(arrays)
+            value = x._np
+            if value is None:
+                if not x.is_ready():
+                    return compiled(arrays)
+                value = x.host
+            values.append(value)
+        if not _on_host():
+            return compiled(arrays)
+        if ufunc is not None:
+            out = (wrap_host(out_aval, quiet(ufunc, *values)),)
+        else:
+            results = quiet(reference, *values, **params)
+            out = tuple([wrap_host(aval, value) for aval, value in zip(outs, results, strict=True)])
+        if debug.active():
+            debug.check(primitive.name, out)
+        return out
+
+    return kernel
+
+
+def _on_host() -> bool:
+    return client.is_cpu_default() and config.current().default_device is None
+
+
+hooks.evaluate = evaluate
+hooks.as_array = as_array
+hooks.array_type = Array

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stages of `jit`, one object each: `jit(f).trace(x)` -> Traced, `.lower()` -> Lowered, `.compile()` -> Compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from purax import tree
+from purax.core.aval import ShapeDtypeStruct
+from purax.core.ir import ClosedJaxpr
+from purax.core.trace import aval_of
+from purax.lowering.module import Lowered as LoweredText
+from purax.pipeline.compile import Compilation, compile_lowered, lower_jaxpr
+from purax.pipeline.evaluate import as_array
+
+__all__ = ["Compiled", "Lowered", "Traced"]
+
+
+class Traced:
+    """A traced function.
+
+    Attributes
+    ----------
+    jaxpr : ClosedJaxpr
+    fun_name : str
+    in_avals : tuple
+    out_info : pytree of ShapeDtypeStruct
+    """
+
+    def __init__(self, function: Any, call: Any, program: Any) -> None:
+        self.fun_name = function.name
+        self._function, self._call, self._program = function, call, program
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        """The program."""
+        return self._program.closed  # type: ignore[no-any-return]
+
+    @property
+    def in_avals(self) -> tuple[Any, ...]:
+        """Types of the flat arguments."""
+        return self.jaxpr.in_avals
+
+    @property
+    def in_tree(self) -> Any:
+        """Structure of `(args, kwargs)`."""
+        return self._call.treedef
+
+    @property
+    def out_tree(self) -> Any:
+        """Structure of the output."""
+        return self._program.out_tree
+
+    @property
+    def args_info(self) -> Any:
+        """Types of the arguments, in their structure."""
+        return self._call.treedef.unflatten([_struct(a) for a in self.in_avals])
+
+    @property
+    def out_info(self) -> Any:
+        """Types of the output, in its structure."""
+        return self.out_tree.unflatten([_struct(a) for a in self.jaxpr.out_avals])
+
+    out_avals = property(lambda self: self.jaxpr.out_avals)
+    effects = property(lambda self: self.jaxpr.effects)
+
+    def lower(self, **_: Any) -> Lowered:
+        """Write the program as StableHLO."""
+        program, call = self._program, self._call
+        donated = (*(False for _ in program.consts), *call.donated) if any(call.donated) else ()
+        how = Compilation(donated=donated)
+        return Lowered(self, lower_jaxpr(program.jaxpr, self.fun_name, how), how)
+
+
+class Lowered:
+    """A program as StableHLO."""
+
+    def __init__(self, traced: Traced, lowered: LoweredText, how: Compilation) -> None:
+        self._traced, self._lowered, self._how = traced, lowered, how
+
+    in_tree = property(lambda self: self._traced.in_tree)
+    out_tree = property(lambda self: self._traced.out_tree)
+    args_info = property(lambda self: self._traced.args_info)
+    out_info = property(lambda self: self._traced.out_info)
+    in_avals = property(lambda self: self._traced.in_avals)
+    out_avals = property(lambda self: self._traced.out_avals)
+    donate_argnums = property(lambda self: tuple(i for i, d in enumerate(self._traced._call.donated) if d))
+
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """The StableHLO text.
+
+        Raises
+        ------
+        ValueError
+            A dialect other than "stablehlo".
+        """
+        if dialect not in (None, "stablehlo"):
+            raise ValueError(f"unknown dialect {dialect!r}: lowered programs are written in 'stablehlo'; compiled ones in HLO")
+        return self._lowered.text
+
+    def compiler_ir(self, dialect: str | None = None) -> str:
+        """The StableHLO text."""
+        return self.as_text(dialect)
+
+    def cost_analysis(self) -> Any:
+        """The compiler's estimate of work (compiles the program)."""
+        return self.compile().cost_analysis()
+
+    def compile(self, compiler_options: Any = None) -> Compiled:
+        """Compile for the default device."""
+        how = self._how
+        if compiler_options:
+            how = Compilation(how.placement, how.donated, options=tuple(sorted(compiler_options.items())))
+        traced = self._traced
+        executable = compile_lowered(self._lowered, traced.fun_name, traced.jaxpr.out_avals, how)
+        return Compiled(traced, executable)
+
+
+class Compiled:
+    """A compiled program; call it with arguments of the types it was made for."""
+
+    def __init__(self, traced: Traced, executable: Any) -> None:
+        self._traced, self._executable = traced, executable
+
+    in_tree = property(lambda self: self._traced.in_tree)
+    out_tree = property(lambda self: self._traced.out_tree)
+    args_info = property(lambda self: self._traced.args_info)
+    out_info = property(lambda self: self._traced.out_info)
+    in_avals = property(lambda self: self._traced.in_avals)
+    out_avals = property(lambda self: self._traced.out_avals)
+
+    def as_text(self) -> str:
+        """The optimized program, in HLO."""
+        return self._executable.as_text()  # type: ignore[no-any-return]
+
+    def cost_analysis(self) -> Any:
+        """The compiler's estimate of work: flops, bytes."""
+        return self._executable.cost_analysis()
+
+    def memory_analysis(self) -> Any:
+        """Bytes of arguments, outputs and temporaries."""
+        return self._executable.memory_analysis()
+
+    def runtime_executable(self) -> Any:
+        """The runtime's object."""
+        return self._executable
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program.
+
+        Raises
+        ------
+        TypeError
+            The structure, shapes or dtypes differ from what was compiled.
+        """
+        traced = self._traced
+        dynamic_args, dynamic_kwargs = args, kwargs
+        function = traced._function
+        if function.static_positions or function.static_names:
+            statics = {where for where, _ in traced._call.statics}
+            dynamic_args = tuple(None if i in statics else a for i, a in enumerate(args))
+            dynamic_kwargs = {n: v for n, v in kwargs.items() if n not in statics}
+        leaves, treedef = tree.flatten((dynamic_args, dynamic_kwargs))
+        if treedef != traced.in_tree:
+            raise TypeError(f"Function compiled with input pytree does not match the input pytree it was called with: compiled for {traced.in_tree}, called with {treedef}.")  # noqa: E501
+        arrays = [as_array(x) for x in leaves]
+        for i, (x, aval) in enumerate(zip(arrays, traced.in_avals, strict=True)):
+            have = aval_of(x)
+            if have.shape != aval.shape or have.dtype != aval.dtype:
+                raise TypeError(f"Argument types differ from the types for which this computation was compiled. The mismatches are: Argument {traced._call.names()[i]!r} compiled with {aval.str_short()} and called with {have.str_short()}")  # noqa: E501
+        consts = [as_array(c) for c in traced._program.consts]
+        outs = self._executable.call([*consts, *arrays])
+        return traced.out_tree.unflatten(outs)
+
+
+def _struct(aval: Any) -> ShapeDtypeStruct:
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)

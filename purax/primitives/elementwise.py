@@ -1,0 +1,543 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise arithmetic: sums, products, quotients, powers, roots, rounding, extrema.
+
+This module also gives the names of the other elementwise families (`transcendental`, `comparison`, `complex`), so that rules
+elsewhere need one import.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from purax import dtypes, errors
+from purax.core.primitive import Primitive
+from purax.primitives import base, cast, operands, shape
+from purax.primitives.base import is_linear
+from purax.primitives.family import (
+    ARITHMETIC, COMPLEX, FLOAT, HOST, HOST_FLOAT, HOST_INTEGER, INEXACT, INTEGER, ORDERED, REAL, SIGNED_OR_INEXACT,
+    Elementwise, Kinds, inline, on, result_aval, widened,
+)  # fmt: skip
+
+BOTH = Kinds("bool, integer, floating or complex", (*ORDERED, *COMPLEX))
+
+# --- products with strong zeros ------------------------------------------------------------------------------------------------
+
+
+def _strong_product(t: Any, d: Any, *, both: bool) -> Any:
+    zero = (t == 0) | (d == 0) if both else t == 0
+    return np.where(zero, t.dtype.type(0), t * d)
+
+
+def _lower_strong(b: Any, ins: Any, outs: Any, *, both: bool) -> list[Any]:
+    (t, d), (out,) = ins, outs
+    zero = b.constant(0, out)
+    flags = out.update(dtype=dtypes.bool_)
+
+    def is_zero(x: Any) -> Any:
+        return b.emit(f"stablehlo.compare EQ, {x}, {zero}, FLOAT : ({out.hlo}, {out.hlo}) -> {flags.hlo}", flags)
+
+    test = is_zero(t)
+    if both:
+        test = b.emit(f"stablehlo.or {test}, {is_zero(d)} : {flags.hlo}", flags)
+    product = b.emit(f"stablehlo.multiply {t}, {d} : {out.hlo}", out)
+    return [b.emit(f"stablehlo.select {test}, {zero}, {product} : {flags.hlo}, {out.hlo}", out)]
+
+
+def _transpose_strong(ct: Any, t: Any, d: Any, *, both: bool) -> Any:
+    if is_linear(t):
+        return strong_mul_p.bind1(ct, d, both=both), None
+    return None, strong_mul_p.bind1(ct, t, both=both)
+
+
+# t * d where a zero t gives zero though d is inf or NaN; with `both`, a zero d as well. Linear in t; with `both`, in either.
+strong_mul_p = Elementwise(
+    "strong_mul", (INEXACT, INEXACT), _lower_strong, _strong_product,
+    lambda dt, y, t, d, both: strong_mul_p.bind1(dt, d, both=both),
+    lambda dd, y, t, d, both: strong_mul_p.bind1(dd, t, both=True),
+    transposed=_transpose_strong, exact=on(HOST_FLOAT),
+)  # fmt: skip
+
+
+def strong_mul(t: Any, d: Any) -> Any:
+    """`t * d` in which a zero of `t` gives zero even where `d` is inf or NaN.
+
+    What derivative rules multiply a tangent with: an element that was not selected has a zero tangent, and stays out of the
+    gradient whatever the local derivative is.
+
+    Parameters
+    ----------
+    t, d : inexact[...]
+        Tangent and local derivative.
+
+    Returns
+    -------
+    inexact[...]
+    """
+    if type(t) in _NUMBERS or type(d) in _NUMBERS or operands.aval_of(t) is not operands.aval_of(d):
+        t, d = operands.coerce("strong_mul", t, d)
+    return strong_mul_p.bind1(t, d, both=False)
+
+
+_NUMBERS = (int, float)
+
+# --- sums and products ---------------------------------------------------------------------------------------------------------
+
+
+def _both(rule_x: Any, rule_y: Any) -> Any:
+    """Transpose of an operation that is jointly linear: each marked operand gets its own map of the cotangent."""
+    return lambda ct, x, y: (rule_x(ct) if is_linear(x) else None, rule_y(ct) if is_linear(y) else None)
+
+
+def _same(ct: Any) -> Any:
+    return ct
+
+
+def _host_sum(avals: Any, params: Any) -> bool:
+    return avals[0].dtype in HOST or avals[0].dtype in COMPLEX
+
+
+neg_p = Elementwise(
+    "neg", ARITHMETIC, "stablehlo.negate", np.negative, lambda t, y, x: neg(t),
+    transposed=lambda ct, x: (neg(ct),), exact=_host_sum, ufunc=np.negative,
+)  # fmt: skip
+add_p = Elementwise(
+    "add", (ARITHMETIC, ARITHMETIC), "stablehlo.add", np.add, lambda t, z, x, y: t, lambda t, z, x, y: t,
+    transposed=_both(_same, _same), exact=_host_sum, ufunc=np.add,
+)  # fmt: skip
+sub_p = Elementwise(
+    "sub", (ARITHMETIC, ARITHMETIC), "stablehlo.subtract", np.subtract, lambda t, z, x, y: t, lambda t, z, x, y: neg(t),
+    transposed=_both(_same, lambda ct: neg_p.bind1(ct)), exact=_host_sum, ufunc=np.subtract,
+)  # fmt: skip
+mul_p = Elementwise(
+    "mul", (ARITHMETIC, ARITHMETIC), "stablehlo.multiply", np.multiply,
+    lambda t, z, x, y: mul_p.bind1(t, y), lambda t, z, x, y: mul_p.bind1(x, t),
+    transposed=lambda ct, x, y: (mul_p.bind1(ct, y), None) if is_linear(x) else (None, mul_p.bind1(x, ct)),
+    exact=on(HOST), ufunc=np.multiply,
+)  # fmt: skip
+
+
+def _square_lower(b: Any, ins: Any, outs: Any) -> list[Any]:
+    return [b.emit(f"stablehlo.multiply {ins[0]}, {ins[0]} : {outs[0].hlo}", outs[0])]
+
+
+square_p = Elementwise(
+    "square", ARITHMETIC, _square_lower, np.square, lambda t, y, x: strong_mul(t, mul(x, 2)),
+    exact=on(HOST), ufunc=np.square,
+)  # fmt: skip
+
+# --- quotients -----------------------------------------------------------------------------------------------------------------
+
+
+def _divide(x: Any, y: Any) -> Any:
+    if not dtypes.is_integer(x.dtype):
+        return np.true_divide(x, y)
+    x, y = np.asarray(x), np.asarray(y)
+    zero = y == 0
+    if not dtypes.is_signed(x.dtype):
+        return np.where(zero, ~np.zeros((), x.dtype), x // np.where(zero, np.ones((), x.dtype), y))
+    one = np.ones((), x.dtype)
+    quotient = x // np.where(zero | (y == -one), one, y)
+    exactly = quotient * y == x
+    quotient = np.where(exactly | ((x < 0) == (y < 0)), quotient, quotient + one)
+    return np.where(zero, -one, np.where(y == -one, -x, quotient))
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    if not dtypes.is_integer(x.dtype):
+        return np.fmod(x, y)
+    return x - _divide(x, y) * y  # a zero divisor leaves x
+
+
+div_p = Elementwise(
+    "div", (ARITHMETIC, ARITHMETIC), "stablehlo.divide", _divide,
+    lambda t, z, x, y: strong_mul(t, reciprocal(y)),
+    lambda t, z, x, y: strong_mul(t, neg(mul(z, reciprocal(y)))),
+    transposed=lambda ct, x, y: (strong_mul(ct, reciprocal(y)), None), exact=on(HOST_FLOAT), ufunc=np.true_divide,
+)  # fmt: skip
+rem_p = Elementwise(
+    "rem", (REAL, REAL), "stablehlo.remainder", _remainder,
+    lambda t, z, x, y: t,
+    lambda t, z, x, y: strong_mul(t, neg(_truncate(div(x, y)))),
+)  # fmt: skip
+
+
+def _truncate(x: Any) -> Any:
+    return mul(sign(x), floor(abs(x)))
+
+
+# --- signs and rounding --------------------------------------------------------------------------------------------------------
+
+
+def _sign(x: Any) -> Any:
+    if dtypes.is_complex(x.dtype):
+        return np.where(x == 0, x.dtype.type(0), x / np.abs(x))
+    return np.copysign(np.sign(x), x) if dtypes.is_float(x.dtype) else np.sign(x)
+
+
+def _abs_tangent(t: Any, y: Any, x: Any) -> Any:
+    if not dtypes.is_complex(x.aval.dtype if hasattr(x, "aval") else operands.aval_of(x).dtype):
+        return mul(t, sign(x))
+    # d|x| = Re(t conj(x) / |x|), with 0 for the direction of 0.
+    safe = select(eq(y, shape.full_like(y, 0)), shape.full_like(y, 1), y)
+    direction = complex(div(real(x), safe), div(neg(imag(x)), safe))
+    return real(mul(t, direction))
+
+
+def _lower_sign(b: Any, ins: Any, outs: Any) -> list[Any]:
+    if dtypes.is_unsigned(outs[0].dtype):
+        return b.inline(lambda x: min(x, shape.full_like(x, 1)), ins)  # type: ignore[no-any-return]
+    return [b.emit(f"stablehlo.sign {ins[0]} : {outs[0].hlo}", outs[0])]
+
+
+sign_p = Elementwise("sign", ARITHMETIC, _lower_sign, widened(_sign), None, exact=on(HOST))
+abs_p = Elementwise(
+    "abs", SIGNED_OR_INEXACT, "stablehlo.abs", np.abs, _abs_tangent, result=dtypes.real_dtype, exact=on(HOST), ufunc=np.abs,
+)  # fmt: skip
+floor_p = Elementwise("floor", FLOAT, "stablehlo.floor", np.floor, None, exact=on(HOST_FLOAT), ufunc=np.floor)
+ceil_p = Elementwise("ceil", FLOAT, "stablehlo.ceil", np.ceil, None, exact=on(HOST_FLOAT), ufunc=np.ceil)
+
+
+class RoundingMethod(enum.IntEnum):
+    """What `round` does with halves."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+def _round(x: Any, *, rounding_method: RoundingMethod) -> Any:
+    if rounding_method is RoundingMethod.TO_NEAREST_EVEN:
+        return np.rint(x)
+    whole = np.trunc(x)
+    return np.copysign(np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(x.dtype.type(1), x), whole), x)
+
+
+def _lower_round(b: Any, ins: Any, outs: Any, *, rounding_method: RoundingMethod) -> list[Any]:
+    operation = "round_nearest_even" if rounding_method is RoundingMethod.TO_NEAREST_EVEN else "round_nearest_afz"
+    return [b.emit(f"stablehlo.{operation} {ins[0]} : {outs[0].hlo}", outs[0])]
+
+
+round_p = Elementwise("round", FLOAT, _lower_round, widened(_round), None, exact=on(HOST_FLOAT))
+
+# --- extrema -------------------------------------------------------------------------------------------------------------------
+
+
+def _tie(t: Any, z: Any, own: Any, other: Any) -> Any:
+    """The tangent of max or min to one operand: all where it is the result, half at a tie."""
+    aval = z.aval if hasattr(z, "aval") else operands.aval_of(z)
+    one, half, zero = (shape.full_like(z, value) for value in (1, 0.5, 0))
+    if aval.weak_type:
+        one, half, zero = (cast.convert_element_type(v, aval.dtype) for v in (one, half, zero))
+    weight = select(eq(own, z), select(eq(other, z), half, one), zero)
+    return mul(t, weight)
+
+
+def _lower_extremum(operation: str, greater: str) -> Any:
+    def lower(b: Any, ins: Any, outs: Any) -> list[Any]:
+        (x, y), (out,) = ins, outs
+        if not dtypes.is_complex(out.dtype):
+            return [b.emit(f"stablehlo.{operation} {x}, {y} : {out.hlo}", out)]
+
+        def lexicographic(x: Any, y: Any) -> Any:
+            first = gt if greater == "gt" else lt
+            ahead = bitwise_or(first(real(x), real(y)), bitwise_and(eq(real(x), real(y)), first(imag(x), imag(y))))
+            return select(bitwise_or(ne(x, x), bitwise_and(ahead, eq(y, y))), x, y)
+
+        return b.inline(lexicographic, ins)  # type: ignore[no-any-return]
+
+    return lower
+
+
+def maximum(x: Any, y: Any) -> Any:
+    """`numpy.maximum` with +0 above -0."""
+    if x.dtype.kind != "f":
+        return np.maximum(x, y)
+    return np.where((x == 0) & (y == 0), x + y, np.maximum(x, y))
+
+
+def minimum(x: Any, y: Any) -> Any:
+    """`numpy.minimum` with -0 below +0."""
+    if x.dtype.kind != "f":
+        return np.minimum(x, y)
+    return np.where((x == 0) & (y == 0), -(-x - y), np.minimum(x, y))
+
+
+max_p = Elementwise(
+    "max", (BOTH, BOTH), _lower_extremum("maximum", "gt"), maximum,
+    lambda t, z, x, y: _tie(t, z, x, y), lambda t, z, x, y: _tie(t, z, y, x), exact=on(HOST_INTEGER), ufunc=np.maximum,
+)  # fmt: skip
+min_p = Elementwise(
+    "min", (BOTH, BOTH), _lower_extremum("minimum", "lt"), minimum,
+    lambda t, z, x, y: _tie(t, z, x, y), lambda t, z, x, y: _tie(t, z, y, x), exact=on(HOST_INTEGER), ufunc=np.minimum,
+)  # fmt: skip
+nextafter_p = Elementwise("nextafter", (FLOAT, FLOAT), "chlo.next_after", lambda x, y: np.where(x == y, y, np.nextafter(x, y)), None, None)
+
+# --- roots and powers ----------------------------------------------------------------------------------------------------------
+
+sqrt_p = Elementwise(
+    "sqrt", INEXACT, "stablehlo.sqrt", np.sqrt, lambda t, y, x: strong_mul(t, div(0.5, y)),
+    exact=on(HOST_FLOAT), ufunc=np.sqrt,
+)  # fmt: skip
+rsqrt_p = Elementwise(
+    "rsqrt", INEXACT, "stablehlo.rsqrt", widened(lambda x: 1 / np.sqrt(x)),
+    lambda t, y, x: strong_mul(t, mul(div(y, x), -0.5)),
+)  # fmt: skip
+cbrt_p = Elementwise(
+    "cbrt", FLOAT, "stablehlo.cbrt", widened(np.cbrt), lambda t, y, x: strong_mul(t, div(1 / 3, square(y)))
+)
+
+
+def _power_by_squaring(x: Any, y: int, one: Any, multiply: Any) -> Any:
+    """x ** y for y >= 0 by binary powers; the order of the products is the same on the host and in a program."""
+    result = None
+    while True:
+        if y & 1:
+            result = x if result is None else multiply(result, x)
+        y >>= 1
+        if not y:
+            return one if result is None else result
+        x = multiply(x, x)
+
+
+def _integer_power(x: Any, *, y: int) -> Any:
+    power = _power_by_squaring(x, -y if y < 0 else y, np.ones(np.shape(x), x.dtype), np.multiply)
+    return 1 / power if y < 0 else power
+
+
+def _lower_integer_pow(b: Any, ins: Any, outs: Any, *, y: int) -> list[Any]:
+    (x,), (out,) = ins, outs
+    narrow = out.dtype.itemsize <= 2 and dtypes.is_float(out.dtype)
+    x = b.convert(x, dtypes.float32) if narrow else x  # one rounding, not one per product
+    one = b.constant(1, x.aval)
+    power = _power_by_squaring(
+        x, -y if y < 0 else y, one, lambda u, v: b.emit(f"stablehlo.multiply {u}, {v} : {x.hlo}", x.aval)
+    )
+    return [b.convert(b.emit(f"stablehlo.divide {one}, {power} : {x.hlo}", x.aval) if y < 0 else power, out.dtype)]
+
+
+class IntegerPow(Elementwise):
+    """`x ** y` for a Python integer y."""
+
+    def infer(self, *avals: Any, **params: Any) -> tuple[Any, ...]:
+        """The operand's aval."""
+        if params["y"] < 0 and dtypes.is_integer(avals[0].dtype):
+            raise errors.DTypeError(f"integers cannot be raised to the negative power {params['y']}; convert to a float first")
+        return super().infer(*avals)
+
+
+def _integer_pow_tangent(t: Any, z: Any, x: Any, y: int) -> Any:
+    if y == 0:
+        return None
+    return strong_mul(t, mul(integer_pow(x, y - 1), y))
+
+
+integer_pow_p = IntegerPow(
+    "integer_pow", ARITHMETIC, _lower_integer_pow, widened(_integer_power), _integer_pow_tangent, exact=on(HOST)
+)
+
+
+class Pow(Primitive):
+    """`x ** y` for inexact x and y of the same dtype or integer."""
+
+    def infer(self, x: Any, y: Any) -> tuple[Any, ...]:
+        """The shape of both, the dtype of x."""
+        if x.dtype not in INEXACT or not (y.dtype == x.dtype or y.dtype in INTEGER):
+            raise errors.DTypeError(
+                f"operands have dtypes {operands.dtype_name(x)} and {operands.dtype_name(y)}; the first must be floating or "
+                "complex, the second of the same dtype or integer"
+            )
+        if x.shape != y.shape:
+            raise errors.ShapeError(f"operands have shapes {x.shape} and {y.shape}; they must be equal")
+        return (result_aval((x, y), x.dtype),)
+
+    def reference(self, x: Any, y: Any) -> tuple[Any, ...]:
+        """NumPy's power."""
+        return (widened(np.power)(x, np.asarray(y).astype(x.dtype)),)
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        """y x^(y-1) to x, where an exponent of 0 gives 0; log(x) x^y to y, with log(0) taken as 0 where x^y is 0 too."""
+        (x, y), (tx, ty) = primals, tangents
+        out = self.bind1(x, y)
+        total = None
+        if tx is not None:
+            exponent = y if operands.aval_of(y).dtype == operands.aval_of(x).dtype else cast.convert_element_type(
+                y, operands.aval_of(x).dtype
+            )  # fmt: skip
+            is_zero = eq(exponent, shape.full_like(exponent, 0))
+            lowered = select(is_zero, shape.full_like(exponent, 1), sub(exponent, 1))
+            total = strong_mul(tx, strong_mul_p.bind1(*operands.coerce("pow", exponent, pow(x, lowered)), both=True))
+        if ty is not None:
+            # At x = 0 and y > 0 the limit is 0; where y is 0 as well, x^y = 1 has derivative log(0) = -inf from above.
+            at_zero = bitwise_and(eq(x, shape.full_like(x, 0)), ne(y, shape.full_like(y, 0)))
+            safe = select(at_zero, shape.full_like(x, 1), x)
+            total = base.add_tangents(total, strong_mul(ty, mul(log(safe), out)))
+        return (out,), (total,)
+
+    def batch(self, axis: Any, values: Any, dims: Any) -> Any:
+        """On aligned operands."""
+        aligned, dim = operands.align(axis, values, dims)
+        return self.bind(*aligned), (dim,)
+
+    def lower(self, b: Any, ins: Any, outs: Any) -> list[Any]:
+        """`power`, with an integer exponent converted."""
+        (x, y), (out,) = ins, outs
+        return [b.emit(f"stablehlo.power {x}, {b.convert(y, out.dtype)} : {out.hlo}", out)]
+
+
+pow_p = Pow("pow")
+
+
+# --- the user's functions ------------------------------------------------------------------------------------------------------
+
+
+def neg(x: Any) -> Any:
+    """Minus each element; unsigned integers wrap: number[...] -> number[...]."""
+    return neg_p.bind1(operands.lift(x))
+
+
+def add(x: Any, y: Any) -> Any:
+    """Sum of each pair of elements; integers wrap: number[...], number[...] -> number[...].
+
+    Operands have one dtype and shape; Python numbers adopt the dtype, scalars and sizes of 1 are repeated.
+
+    Raises
+    ------
+    DTypeError, ShapeError
+        Operands differ otherwise.
+    """
+    return add_p.bind1(*operands.coerce("add", x, y))
+
+
+def sub(x: Any, y: Any) -> Any:
+    """Difference of each pair of elements; integers wrap. Operands as in `add`."""
+    return sub_p.bind1(*operands.coerce("sub", x, y))
+
+
+def mul(x: Any, y: Any) -> Any:
+    """Product of each pair of elements; integers wrap. Operands as in `add`."""
+    return mul_p.bind1(*operands.coerce("mul", x, y))
+
+
+def div(x: Any, y: Any) -> Any:
+    """Quotient of each pair of elements. Operands as in `add`.
+
+    Integers are divided toward zero; a zero divisor gives -1 (all bits set), and the smallest integer over -1 itself.
+    """
+    return div_p.bind1(*operands.coerce("div", x, y))
+
+
+def rem(x: Any, y: Any) -> Any:
+    """Remainder of the division toward zero, with the sign of `x`; by an integer zero it is `x`. Operands as in `add`."""
+    return rem_p.bind1(*operands.coerce("rem", x, y))
+
+
+def max(x: Any, y: Any) -> Any:
+    """The larger of each pair; NaN if one is NaN; complex numbers are ordered by real, then imaginary part.
+
+    Operands as in `add`, or bool. At a tie each operand gets half of the derivative.
+    """
+    return max_p.bind1(*operands.coerce("max", x, y))
+
+
+def min(x: Any, y: Any) -> Any:
+    """The smaller of each pair; the rest as in `max`."""
+    return min_p.bind1(*operands.coerce("min", x, y))
+
+
+def nextafter(x1: Any, x2: Any) -> Any:
+    """The float next to `x1` in the direction of `x2`: float[...], float[...] -> float[...]."""
+    return nextafter_p.bind1(*operands.coerce("nextafter", x1, x2))
+
+
+def sign(x: Any) -> Any:
+    """-1, 0 or 1 as each element is negative, zero or positive (zeros keep their sign, NaN stays); complex: x / abs(x)."""
+    return sign_p.bind1(operands.lift(x))
+
+
+def abs(x: Any) -> Any:
+    """Absolute value of each element; real for complex operands. The derivative at 0 is 0 by convention."""
+    return abs_p.bind1(operands.lift(x))
+
+
+def floor(x: Any) -> Any:
+    """Largest integer not above each element, as a float."""
+    return floor_p.bind1(operands.lift(x))
+
+
+def ceil(x: Any) -> Any:
+    """Smallest integer not below each element, as a float."""
+    return ceil_p.bind1(operands.lift(x))
+
+
+def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+    """Nearest integer of each element, as a float; halves go away from zero, or to even numbers.
+
+    Parameters
+    ----------
+    x : float[...]
+    rounding_method : RoundingMethod
+    """
+    return round_p.bind1(operands.lift(x), rounding_method=RoundingMethod(rounding_method))
+
+
+def square(x: Any) -> Any:
+    """`x * x` of each element."""
+    return square_p.bind1(operands.lift(x))
+
+
+def reciprocal(x: Any) -> Any:
+    """`1 / x` of each element: inexact[...] -> inexact[...]."""
+    x = operands.lift(x)
+    return div_p.bind1(shape.full_like(x, 1), x)
+
+
+def sqrt(x: Any) -> Any:
+    """Square root of each element; NaN for negative floats: inexact[...] -> inexact[...]."""
+    return sqrt_p.bind1(operands.lift(x))
+
+
+def rsqrt(x: Any) -> Any:
+    """`1 / sqrt(x)` of each element: inexact[...] -> inexact[...]."""
+    return rsqrt_p.bind1(operands.lift(x))
+
+
+def cbrt(x: Any) -> Any:
+    """Real cube root of each element: float[...] -> float[...]."""
+    return cbrt_p.bind1(operands.lift(x))
+
+
+def integer_pow(x: Any, y: int) -> Any:
+    """`x ** y` of each element for a Python integer `y`.
+
+    Raises
+    ------
+    DTypeError
+        Integers to a negative power.
+    """
+    return integer_pow_p.bind1(operands.lift(x), y=int(y))
+
+
+def pow(x: Any, y: Any) -> Any:
+    """`x ** y` of each pair of elements.
+
+    Parameters
+    ----------
+    x : inexact[...]
+    y : of the dtype of `x`, or integer; a Python integer or float adopts it
+
+    Returns
+    -------
+    array of the dtype of `x`
+    """
+    y_aval = None if type(y) in (int, float) else operands.aval_of(y)
+    if y_aval is None or not dtypes.is_integer(y_aval.dtype):
+        return pow_p.bind1(*operands.coerce("pow", x, y))
+    return pow_p.bind1(*operands.spread("pow", [operands.lift(x), operands.lift(y)]))
+
+
+from purax.primitives.bits import *  # noqa: E402, F403  (the other elementwise families, under this module's name)
+from purax.primitives.comparison import *  # noqa: E402, F403
+from purax.primitives.complex import *  # noqa: E402, F403
+from purax.primitives.transcendental import *  # noqa: E402, F403

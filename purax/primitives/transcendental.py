@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exponentials, logarithms, circular and hyperbolic functions.
+
+The table reads `name, dtypes, operation, meaning in NumPy, tangent`. A derivative that is finite at every number multiplies the
+tangent plainly; one that overflows or has poles does so by `strong_mul`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from purax import dtypes
+from purax.core.trace import aval_of
+from purax.primitives import elementwise, operands, shape
+from purax.primitives.elementwise import strong_mul
+from purax.primitives.family import INEXACT, Elementwise, widened
+
+__all__ = [
+    "acos", "acos_p", "acosh", "acosh_p", "asin", "asin_p", "asinh", "asinh_p", "atan", "atan2", "atan2_p", "atan_p", "atanh",
+    "atanh_p", "cos", "cos_p", "cosh", "cosh_p", "exp", "exp2", "exp2_p", "exp_p", "expm1", "expm1_p", "log", "log1p", "log1p_p",
+    "log_p", "logistic", "logistic_p", "sin", "sin_p", "sinh", "sinh_p", "tan", "tan_p", "tanh", "tanh_p",
+]  # fmt: skip
+
+LN_2 = float(np.log(2))
+
+# --- the rows ------------------------------------------------------------------------------------------------------------------
+
+
+def _one(x: Any) -> Any:
+    return shape.full_like(x, 1)
+
+
+def _one_minus_square(y: Any) -> Any:
+    """1 - y^2 as (1 - y)(1 + y): no cancellation near 1."""
+    one = _one(y)
+    return elementwise.mul(elementwise.sub(one, y), elementwise.add(one, y))
+
+
+def _logistic(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def _lower_logistic(b: Any, ins: Any, outs: Any) -> list[Any]:
+    return [b.emit(f"stablehlo.logistic {ins[0]} : {outs[0].hlo}", outs[0])]
+
+
+exp_p = Elementwise("exp", INEXACT, "stablehlo.exponential", widened(np.exp), lambda t, y, x: strong_mul(t, y))
+exp2_p = Elementwise(
+    "exp2", INEXACT, lambda b, ins, outs: b.inline(_exp2_formula, ins), widened(np.exp2),
+    lambda t, y, x: strong_mul(t, elementwise.mul(y, LN_2)),
+)  # fmt: skip
+expm1_p = Elementwise(
+    "expm1", INEXACT, "stablehlo.exponential_minus_one", widened(np.expm1),
+    lambda t, y, x: strong_mul(t, elementwise.add(y, _one(y))),
+)  # fmt: skip
+log_p = Elementwise("log", INEXACT, "stablehlo.log", widened(np.log), lambda t, y, x: strong_mul(t, elementwise.reciprocal(x)))
+log1p_p = Elementwise(
+    "log1p", INEXACT, "stablehlo.log_plus_one", widened(np.log1p),
+    lambda t, y, x: strong_mul(t, elementwise.reciprocal(elementwise.add(x, _one(x)))),
+)  # fmt: skip
+logistic_p = Elementwise(
+    "logistic", INEXACT, _lower_logistic, widened(_logistic),
+    lambda t, y, x: elementwise.mul(t, elementwise.mul(y, elementwise.sub(_one(y), y))),
+)  # fmt: skip
+
+sin_p = Elementwise("sin", INEXACT, "stablehlo.sine", widened(np.sin), lambda t, y, x: strong_mul(t, cos(x)))
+cos_p = Elementwise(
+    "cos", INEXACT, "stablehlo.cosine", widened(np.cos), lambda t, y, x: strong_mul(t, elementwise.neg(sin(x)))
+)
+tan_p = Elementwise(
+    "tan", INEXACT, "stablehlo.tan", widened(np.tan),
+    lambda t, y, x: strong_mul(t, elementwise.add(_one(y), elementwise.square(y))),
+)  # fmt: skip
+asin_p = Elementwise(
+    "asin", INEXACT, "chlo.asin", widened(np.arcsin),
+    lambda t, y, x: strong_mul(t, elementwise.rsqrt(_one_minus_square(x))),
+)  # fmt: skip
+acos_p = Elementwise(
+    "acos", INEXACT, "chlo.acos", widened(np.arccos),
+    lambda t, y, x: strong_mul(t, elementwise.neg(elementwise.rsqrt(_one_minus_square(x)))),
+)  # fmt: skip
+atan_p = Elementwise(
+    "atan", INEXACT, "chlo.atan", widened(np.arctan),
+    lambda t, y, x: strong_mul(t, elementwise.reciprocal(elementwise.add(_one(x), elementwise.square(x)))),
+)  # fmt: skip
+
+sinh_p = Elementwise("sinh", INEXACT, "chlo.sinh", widened(np.sinh), lambda t, y, x: strong_mul(t, cosh(x)))
+cosh_p = Elementwise("cosh", INEXACT, "chlo.cosh", widened(np.cosh), lambda t, y, x: strong_mul(t, sinh(x)))
+tanh_p = Elementwise(
+    "tanh", INEXACT, "stablehlo.tanh", widened(np.tanh), lambda t, y, x: elementwise.mul(t, _one_minus_square(y))
+)
+asinh_p = Elementwise(
+    "asinh", INEXACT, "chlo.asinh", widened(np.arcsinh),
+    lambda t, y, x: strong_mul(t, elementwise.rsqrt(elementwise.add(elementwise.square(x), _one(x)))),
+)  # fmt: skip
+acosh_p = Elementwise(
+    "acosh", INEXACT, "chlo.acosh", widened(np.arccosh),
+    lambda t, y, x: strong_mul(
+        t, elementwise.mul(elementwise.rsqrt(elementwise.sub(x, _one(x))), elementwise.rsqrt(elementwise.add(x, _one(x))))
+    ),
+)  # fmt: skip
+atanh_p = Elementwise(
+    "atanh", INEXACT, "chlo.atanh", widened(np.arctanh),
+    lambda t, y, x: strong_mul(t, elementwise.reciprocal(_one_minus_square(x))),
+)
+
+
+def _arctan2(x: Any, y: Any) -> Any:
+    if not dtypes.is_complex(x.dtype):
+        return np.arctan2(x, y)
+    return -1j * np.log((y + 1j * x) / np.sqrt(x * x + y * y))
+
+
+def _atan2_slope(along: Any, x: Any, y: Any) -> Any:
+    """along / (x^2 + y^2), scaled so that squares neither overflow nor vanish."""
+    if dtypes.is_complex(operands.aval_of(x).dtype):
+        return elementwise.div(along, elementwise.add(elementwise.square(x), elementwise.square(y)))
+    scale = elementwise.max(elementwise.abs(x), elementwise.abs(y))
+    u, v, w = (elementwise.div(part, scale) for part in (x, y, along))
+    return elementwise.div(w, elementwise.mul(scale, elementwise.add(elementwise.square(u), elementwise.square(v))))
+
+
+atan2_p = Elementwise(
+    "atan2", (INEXACT, INEXACT), "stablehlo.atan2", widened(_arctan2),
+    lambda t, z, x, y: strong_mul(t, _atan2_slope(y, x, y)),
+    lambda t, z, x, y: strong_mul(t, elementwise.neg(_atan2_slope(x, x, y))),
+)  # fmt: skip
+
+
+def _exp2_formula(x: Any) -> Any:
+    """2^x = 2^n exp(f ln 2) for the nearest integer n: x ln 2 alone would lose bits as x grows."""
+    if dtypes.is_complex(aval_of(x).dtype):
+        return exp(elementwise.mul(x, LN_2))
+    whole = elementwise.round(x, elementwise.RoundingMethod.TO_NEAREST_EVEN)
+    part = elementwise.sub(x, whole)
+    return elementwise.mul(exp(elementwise.mul(part, LN_2)), elementwise.pow(_two(x), whole))
+
+
+def _two(x: Any) -> Any:
+    return shape.full_like(x, 2)
+
+
+# --- the user's functions ------------------------------------------------------------------------------------------------------
+
+
+def exp(x: Any, accuracy: Any = None) -> Any:
+    """e to the power of each element: inexact[...] -> inexact[...]."""
+    return exp_p.bind1(operands.lift(x))
+
+
+def exp2(x: Any, accuracy: Any = None) -> Any:
+    """2 to the power of each element: inexact[...] -> inexact[...]."""
+    return exp2_p.bind1(operands.lift(x))
+
+
+def expm1(x: Any, accuracy: Any = None) -> Any:
+    """`exp(x) - 1` of each element, exact near 0: inexact[...] -> inexact[...]."""
+    return expm1_p.bind1(operands.lift(x))
+
+
+def log(x: Any, accuracy: Any = None) -> Any:
+    """Natural logarithm of each element; NaN for negative floats: inexact[...] -> inexact[...]."""
+    return log_p.bind1(operands.lift(x))
+
+
+def log1p(x: Any, accuracy: Any = None) -> Any:
+    """`log(1 + x)` of each element, exact near 0: inexact[...] -> inexact[...]."""
+    return log1p_p.bind1(operands.lift(x))
+
+
+def logistic(x: Any, accuracy: Any = None) -> Any:
+    """`1 / (1 + exp(-x))` of each element: inexact[...] -> inexact[...]."""
+    return logistic_p.bind1(operands.lift(x))
+
+
+def sin(x: Any, accuracy: Any = None) -> Any:
+    """Sine of each element, in radians: inexact[...] -> inexact[...]."""
+    return sin_p.bind1(operands.lift(x))
+
+
+def cos(x: Any, accuracy: Any = None) -> Any:
+    """Cosine of each element, in radians: inexact[...] -> inexact[...]."""
+    return cos_p.bind1(operands.lift(x))
+
+
+def tan(x: Any, accuracy: Any = None) -> Any:
+    """Tangent of each element, in radians: inexact[...] -> inexact[...]."""
+    return tan_p.bind1(operands.lift(x))
+
+
+def asin(x: Any) -> Any:
+    """Arc sine of each element; NaN for floats outside [-1, 1]: inexact[...] -> inexact[...]."""
+    return asin_p.bind1(operands.lift(x))
+
+
+def acos(x: Any) -> Any:
+    """Arc cosine of each element; NaN for floats outside [-1, 1]: inexact[...] -> inexact[...]."""
+    return acos_p.bind1(operands.lift(x))
+
+
+def atan(x: Any) -> Any:
+    """Arc tangent of each element: inexact[...] -> inexact[...]."""
+    return atan_p.bind1(operands.lift(x))
+
+
+def atan2(x: Any, y: Any) -> Any:
+    """Angle of the point (y, x), in radians: arc tangent of `x / y` in the quadrant that the signs tell. Operands as in `add`."""
+    return atan2_p.bind1(*operands.coerce("atan2", x, y))
+
+
+def sinh(x: Any) -> Any:
+    """Hyperbolic sine of each element: inexact[...] -> inexact[...]."""
+    return sinh_p.bind1(operands.lift(x))
+
+
+def cosh(x: Any) -> Any:
+    """Hyperbolic cosine of each element: inexact[...] -> inexact[...]."""
+    return cosh_p.bind1(operands.lift(x))
+
+
+def tanh(x: Any, accuracy: Any = None) -> Any:
+    """Hyperbolic tangent of each element: inexact[...] -> inexact[...]."""
+    return tanh_p.bind1(operands.lift(x))
+
+
+def asinh(x: Any) -> Any:
+    """Inverse hyperbolic sine of each element: inexact[...] -> inexact[...]."""
+    return asinh_p.bind1(operands.lift(x))
+
+
+def acosh(x: Any) -> Any:
+    """Inverse hyperbolic cosine of each element; NaN for floats below 1: inexact[...] -> inexact[...]."""
+    return acosh_p.bind1(operands.lift(x))
+
+
+def atanh(x: Any) -> Any:
+    """Inverse hyperbolic tangent of each element; NaN for floats outside [-1, 1]: inexact[...] -> inexact[...]."""
+    return atanh_p.bind1(operands.lift(x))

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one file that imports jaxlib: XLA in a wheel, and nothing more.
+
+Everything else in purax speaks to devices through the functions here. jaxlib's global switches, its pytree default registry
+and its Python-facing classes are left alone, so JAX may live in the same process. Versions 0.10.2 to 0.12 are bridged here.
+
+Some calls of jaxlib look for `jax` by an import of their own. They run under `_without_jax`, so that an installed JAX is
+never loaded by purax; a JAX that the user has loaded already is left to answer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from purax import config, errors
+from purax.lazy import lazy
+
+# Both must happen before jaxlib is loaded: its logger reads the variable once, and its threads must find the tuned allocator.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+
+
+def tune_allocator() -> bool:
+    """Keep freed memory in the process instead of giving it back after each step.
+
+    A training step frees and allocates the same tens of megabytes; glibc maps and unmaps them each time, at one page fault
+    per 4 KB. The four settings work only together. Memory of the process then never shrinks: PURAX_ALLOCATOR=system leaves
+    the allocator as it is.
+
+    Returns
+    -------
+    bool
+        Whether the allocator was tuned; False on other C libraries and on request.
+    """
+    if config.allocator == "system" or not sys.platform.startswith("linux"):
+        return False
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "gnu_get_libc_version"):
+        return False
+    mmap_max, trim_threshold, top_pad, arena_max = -4, -1, -2, -8
+    settings = ((mmap_max, 0), (trim_threshold, 2**31 - 1), (top_pad, 64 << 20), (arena_max, 1))
+    return all([bool(library.mallopt(name, value)) for name, value in settings])
+
+
+ALLOCATOR_TUNED = tune_allocator()
+
+import jaxlib  # noqa: E402
+from jaxlib import _jax, xla_client  # noqa: E402
+
+ir = lazy("jaxlib.mlir.ir")
+stablehlo_dialect = lazy("jaxlib.mlir.dialects.stablehlo")
+chlo_dialect = lazy("jaxlib.mlir.dialects.chlo")
+sdy_dialect = lazy("jaxlib.mlir.dialects.sdy")
+mlir_extension = lazy("jaxlib.mlir._mlir_libs._jax_mlir_ext")
+lapack = lazy("jaxlib.lapack")
+
+VERSION: str = jaxlib.__version__
+RawError = _jax.JaxRuntimeError
+RawBuffer = _jax.ArrayImpl
+Device = _jax.Device
+
+_REPLICATED = xla_client.HloSharding.replicate()
+_COPY = xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
+_ALIAS = xla_client.HostBufferSemantics.ZERO_COPY
+
+
+# ---- jaxlib's own search for jax
+
+
+class _JaxFinder:
+    """Says `there is no jax` to the threads that are inside `_without_jax`, and nothing to the others."""
+
+    def __init__(self) -> None:
+        self.threads: set[int] = set()
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        """Part of the protocol of `sys.meta_path`."""
+        if name == "jax" and threading.get_ident() in self.threads:
+            raise ModuleNotFoundError("purax does not load jax", name="jax")
+
+
+_finder = _JaxFinder()
+
+
+def _without_jax(function: Callable[..., Any], *arguments: Any) -> Any:
+    if "jax" in sys.modules:
+        return function(*arguments)
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)  # type: ignore[arg-type]
+    thread = threading.get_ident()
+    if thread in _finder.threads:
+        return function(*arguments)
+    _finder.threads.add(thread)
+    try:
+        return function(*arguments)
+    finally:
+        _finder.threads.discard(thread)
+
+
+# ---- clients
+
+
+def cpu_client(num_devices: int | None, distributed: tuple[Any, int, int] | None = None) -> Any:
+    """Make a CPU client; `distributed` is (distributed client, index of this process, number of processes)."""
+    if distributed is None:
+        return xla_client.make_cpu_client(num_devices=num_devices)
+    connection, index, processes = distributed
+    collectives = _jax.make_gloo_tcp_collectives(distributed_client=connection, hostname="127.0.0.1")
+    return xla_client.make_cpu_client(
+        num_devices=num_devices,
+        distributed_client=connection,
+        node_id=index,
+        num_nodes=processes,
+        collectives=collectives,
+    )
+
+
+def plugin_client(name: str, library: str, options: dict[str, Any], distributed: Any = None) -> Any:
+    """Make a client of a PJRT plugin: a shared library that brings a platform."""
+    if not xla_client.pjrt_plugin_loaded(name):
+        xla_client.load_pjrt_plugin_dynamically(name, library)
+    if not xla_client.pjrt_plugin_initialized(name):
+        xla_client.initialize_pjrt_plugin(name)
+    return xla_client.make_c_api_client(name, options, distributed)
+
+
+def gpu_plugin_options() -> dict[str, Any]:
+    """Options of the GPU plugin, read from XLA's environment variables."""
+    return dict(xla_client.generate_pjrt_gpu_plugin_options())
+
+
+def distributed_service(address: str, processes: int) -> Any:
+    """Start the service through which processes find each other; the first process holds it."""
+    return _jax.get_distributed_runtime_service(address, processes)
+
+
+def distributed_client(address: str, index: int) -> Any:
+    """Make and connect this process's client of that service."""
+    client = _jax.get_distributed_runtime_client(address, index)
+    client.connect()
+    return client
+
+
+# ---- shardings and buffers
+
+
+def raw_sharding(devices: Sequence[Any], hlo_text: str) -> Any:
+    """Make jaxlib's object for a sharding written in XLA's notation."""
+    hlo = _REPLICATED if hlo_text == "{replicated}" else xla_client.HloSharding.from_string(hlo_text)
+    return _jax.GSPMDSharding(xla_client.DeviceList(tuple(devices)), hlo)
+
+
+_batched_device_put = _jax.batched_device_put
+
+
+def put(aval: Any, sharding: Any, shards: Sequence[Any], devices: Sequence[Any]) -> Any:
+    """Copy host arrays (or buffers of other devices) into one new buffer, one shard per device.
+
+    The memory of the shards is not read after the call returns.
+    """
+    return _batched_device_put(aval, sharding, shards, devices, True, host_buffer_semantics=_COPY, enable_x64=True)
+
+
+def put_alias(aval: Any, sharding: Any, shards: Sequence[Any], devices: Sequence[Any]) -> Any:
+    """The same without a copy where alignment allows; only for memory that nobody can write to any more."""
+    return _batched_device_put(aval, sharding, shards, devices, True, host_buffer_semantics=_ALIAS, enable_x64=True)
+
+
+def assemble(aval: Any, sharding: Any, buffers: Sequence[Any]) -> Any:
+    """Make one buffer over several devices from a buffer on each, without a copy."""
+    return _jax.ArrayImpl(aval, sharding, list(buffers), True, True)
+
+
+def shards(buffer: Any) -> list[Any]:
+    """The buffers on the single devices of this process."""
+    parts: list[Any] = _without_jax(getattr, buffer, "_arrays")
+    return parts
+
+
+_NATIVE = frozenset(map(np.dtype, "?bBhHiIlLqQefdFD"))
+_SUBBYTE_NAMES = ("int1", "uint1", "int2", "uint2", "int4", "uint4", "float4_e2m1fn")
+_SUBBYTE = frozenset(np.dtype(getattr(ml_dtypes, name)) for name in _SUBBYTE_NAMES if hasattr(ml_dtypes, name))
+
+
+def read_cpu(buffer: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """A read-only array over the memory of a buffer on one CPU device; waits for it to be computed.
+
+    Buffers of dtypes that Python's buffer protocol has no name for are seen through their address; the DLPack capsule keeps
+    them alive and makes a donation copy instead of writing into what is seen. Dtypes of less than a byte are copied.
+    """
+    if dtype in _NATIVE:
+        return np.asarray(memoryview(buffer))
+    if dtype in _SUBBYTE:
+        return read_copy(buffer)
+    try:
+        capsule = _jax.buffer_to_dlpack_managed_tensor(buffer)
+    except RawError:  # a dtype that DLPack has no name for
+        return read_copy(buffer)
+    buffer.block_until_ready()
+    window = _Window((capsule, buffer), buffer.unsafe_buffer_pointer(), shape, dtype.itemsize)
+    return np.asarray(window).view(dtype)
+
+
+class _Window:
+    """Memory that NumPy may read: an address, and what keeps it alive."""
+
+    __slots__ = ("__array_interface__", "keep")
+
+    def __init__(self, keep: Any, address: int, shape: tuple[int, ...], itemsize: int) -> None:
+        self.keep = keep
+        self.__array_interface__ = {"data": (address, True), "shape": shape, "typestr": f"|V{itemsize}", "version": 3}
+
+
+def read_copy(buffer: Any) -> np.ndarray:
+    """A host copy of a buffer on one device of any platform; waits for it to be computed."""
+    value: np.ndarray = _without_jax(_copy_out, buffer)
+    value.setflags(write=False)
+    return value
+
+
+def _copy_out(buffer: Any) -> Any:
+    return buffer._single_device_array_to_np_array_did_copy()[0]
+
+
+def start_copy_out(buffer: Any) -> None:
+    """Begin the copy that `read_copy` will wait for."""
+    _without_jax(buffer._copy_single_device_array_to_host_async)
+
+
+def dlpack_capsule(buffer: Any, stream: Any = None) -> Any:
+    """Share a buffer on one device through DLPack."""
+    return _jax.buffer_to_dlpack_managed_tensor(buffer, stream)
+
+
+def from_dlpack_capsule(capsule: Any, device: Any, stream: Any) -> Any:
+    """A buffer over memory that another library shares through DLPack."""
+    return _without_jax(_jax.dlpack_managed_tensor_to_buffer, capsule, device, stream)
+
+
+def result_handler(aval: Any, sharding: Any) -> Any:
+    """What turns a result of an executable into a buffer with an aval and a sharding."""
+    try:
+        return _jax.array_result_handler(aval, sharding, True, True)
+    except TypeError:  # 0.12 has no fourth argument
+        return _jax.array_result_handler(aval, sharding, True)
+
+
+# ---- programs
+
+
+def compile_options(
+    devices: Sequence[Any], replicas: int, partitions: int, flags: Sequence[tuple[str, Any]]
+) -> Any:
+    """How a program is compiled: for which devices, split in which way, with which XLA flags."""
+    options = xla_client.CompileOptions()
+    build = options.executable_build_options
+    options.num_replicas = build.num_replicas = replicas
+    options.num_partitions = build.num_partitions = partitions
+    build.use_spmd_partitioning = build.use_shardy_partitioner = partitions > 1
+    ids = np.array([device.id for device in devices], np.int32).reshape(replicas, partitions)
+    options.device_assignment = xla_client.DeviceAssignment.create(ids)
+    if flags:
+        options.env_option_overrides = list(flags)
+    return options
+
+
+def compile_text(client: Any, text: str | bytes, devices: Sequence[Any], options: Any, callbacks: Sequence[Any]) -> Any:
+    """Compile StableHLO text and load it onto the devices."""
+    device_list = xla_client.DeviceList(tuple(devices))
+    if callbacks:
+        return client.compile_and_load(parse(text), device_list, options, host_callbacks=list(callbacks))
+    return client.compile_and_load(text.encode() if isinstance(text, str) else text, device_list, options)
+
+
+def load_executable(client: Any, blob: bytes, devices: Sequence[Any], options: Any, callbacks: Sequence[Any]) -> Any:
+    """Load what `serialize` of a compiled program gave."""
+    device_list = xla_client.DeviceList(tuple(devices))
+    if callbacks:
+        return client.deserialize_executable(blob, device_list, options, list(callbacks))
+    return client.deserialize_executable(blob, device_list, options)
+
+
+_context: Any = None
+_context_lock = threading.Lock()
+
+
+def mlir_context() -> Any:
+    """The MLIR context with every dialect that programs use; made on first use (25 to 60 ms)."""
+    global _context  # noqa: PLW0603
+    with _context_lock:
+        if _context is None:
+            registry = ir.DialectRegistry()
+            mlir_extension.register_dialects(registry)
+            context = ir.Context()
+            context.append_dialect_registry(registry)
+            context.load_all_available_dialects()
+            for dialect in (stablehlo_dialect, chlo_dialect, sdy_dialect):
+                dialect.register_dialect(context)
+            _context = context
+    return _context
+
+
+def parse(text: str | bytes) -> Any:
+    """Parse StableHLO text into an MLIR module."""
+    with mlir_context():
+        return ir.Module.parse(text)
+
+
+_HEADLINE = "Failed to parse using StableHLO"
+
+
+def clean_error(error: BaseException) -> errors.JaxRuntimeError:
+    """Word an error of the compiler or a device as one of ours, without the misleading line about parsing."""
+    lines = [line for line in str(error).splitlines() if _HEADLINE not in line]
+    return errors.JaxRuntimeError("\n".join(lines) or str(error))
+
+
+# ---- kernels of other libraries
+
+
+_lapack_lock = threading.Lock()
+_lapack_ready = False
+
+
+def ensure_lapack() -> None:
+    """Make LAPACK's kernels known to the CPU compiler; needed once before a program that calls them is run."""
+    global _lapack_ready  # noqa: PLW0603
+    with _lapack_lock:
+        if not _lapack_ready:
+            lapack._lapack.initialize()  # without it a call ends the process
+            for name, kernel, version in lapack.registrations()["cpu"]:
+                register_kernel(name, kernel, "cpu", version)
+            _lapack_ready = True
+
+
+def register_kernel(name: str, capsule: Any, platform: str, api_version: int = 1) -> None:
+    """Make a kernel known to the compiler of a platform, as a PyCapsule of its address."""
+    xla_client.register_custom_call_target(name, capsule, platform=platform, api_version=api_version)
+
+
+def load_gpu_kernels(platform: str) -> None:
+    """Register the kernels that a GPU plugin package brings along; `platform` is `cuda` or `rocm`."""
+    target = platform.upper()
+    extension = importlib.import_module(f"{plugin_package(platform)}.{platform}_plugin_extension")
+    xla_client.register_custom_call_handler(target, extension.register_custom_call_target)
+    xla_client.register_custom_type_handler(target, extension.register_custom_type)
+    for module in ("gpu_solver", "gpu_linalg", "gpu_prng", "gpu_sparse"):
+        for name, kernel, version in lazy(f"jaxlib.{module}").registrations().get(target, ()):
+            register_kernel(name, kernel, target, version)
+
+
+def plugin_package(platform: str) -> str | None:
+    """Name of the installed package with the kernels of a GPU platform, or None."""
+    names = {"cuda": ("jax_cuda13_plugin", "jax_cuda12_plugin"), "rocm": ("jax_rocm7_plugin", "jax_rocm60_plugin")}
+    return next((name for name in names.get(platform, ()) if importlib.util.find_spec(name)), None)

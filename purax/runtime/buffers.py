@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Between host arrays and raw buffers: one array in, one buffer out, and back. No Array here.
+
+A raw buffer holds what a device can hold: random keys lie there as their uint32 words, float0 as booleans.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from purax import dtypes, errors
+from purax.core.aval import ShapedArray, array_aval
+from purax.lazy import lazy
+from purax.runtime import client
+from purax.sharding import Placement, SingleDeviceSharding, placement_of
+from purax.sharding.mesh import is_local
+from purax.sharding.named import shard_slices
+
+__all__ = [
+    "compiled_form",
+    "default_form",
+    "move_raw",
+    "physical",
+    "piece_of",
+    "put_raw",
+    "read_raw",
+    "shards_raw",
+    "single_placement",
+]
+
+_jaxlib = lazy("purax.runtime._jaxlib")
+
+_PHYSICAL: dict[ShapedArray, ShapedArray] = {}
+
+
+def physical(aval: ShapedArray) -> ShapedArray:
+    """The aval of what a device holds for a value of this aval."""
+    found = _PHYSICAL.get(aval)
+    if found is None:
+        dtype = aval.dtype
+        if isinstance(dtype, dtypes.KeyDtype):
+            found = array_aval((*aval.shape, *dtype.key_shape), np.dtype(np.uint32))
+        else:
+            found = array_aval(aval.shape, np.dtype(bool)) if dtype == dtypes.float0 else aval
+        _PHYSICAL[aval] = found
+    return found
+
+
+_default: list[tuple[Any, tuple[Any, ...], bool]] = []
+client._on_clear.append(_default.clear)
+
+
+def default_form() -> tuple[Any, tuple[Any, ...], bool]:
+    """The default device as jaxlib's sharding, as a tuple of one device, and whether it is a CPU."""
+    if not _default:
+        backend = client.backend()
+        devices = (backend.local_devices[0],)
+        _default.append((_jaxlib.raw_sharding(devices, "{replicated}"), devices, backend.name == "cpu"))
+    return _default[0]
+
+
+def single_placement(device: Any, committed: bool = True) -> Placement:
+    """The placement on one device."""
+    return placement_of(SingleDeviceSharding(device), committed)
+
+
+def compiled_form(placement: Placement, ndim: int) -> tuple[Any, tuple[Any, ...], bool]:
+    """jaxlib's sharding of a placement for arrays with `ndim` axes, its devices in this process, and whether they are CPUs."""
+    form = placement.compiled_forms.get(ndim)
+    if form is None:
+        sharding = _jaxlib.raw_sharding(placement.devices, placement.sharding.hlo_sharding_text(ndim))
+        local = tuple(device for device in placement.devices if is_local(device))
+        form = (sharding, local, placement.devices[0].platform == "cpu")
+        form = placement.compiled_forms.setdefault(ndim, form)
+    return form
+
+
+def piece_of(aval: ShapedArray, placement: Placement) -> ShapedArray:
+    """The aval of what one device of a placement holds."""
+    held = physical(aval)
+    return array_aval((*placement.sharding.shard_shape(aval.shape), *held.shape[aval.ndim :]), held.dtype)
+
+
+def put_raw(aval: ShapedArray, value: np.ndarray, placement: Placement | None, owned: bool = False) -> Any:
+    """Copy a host array of the physical shape and dtype of `aval` into a new buffer.
+
+    Parameters
+    ----------
+    aval : ShapedArray
+    value : numpy.ndarray
+        Not read after the call returns, unless `owned`.
+    placement : Placement or None
+        None is the default device.
+    owned : bool
+        Nobody will write to the memory of `value` any more, so the buffer may use it as it is.
+    """
+    held = physical(aval)
+    if value.dtype != held.dtype:  # float0
+        value = np.zeros(held.shape, held.dtype)
+    copy = _jaxlib.put_alias if owned else _jaxlib.put
+    if placement is None:
+        sharding, devices, _ = _default[0] if _default else default_form()
+        return copy(held, sharding, (value,), devices)
+    sharding, devices, _ = compiled_form(placement, held.ndim)
+    if len(placement.devices) == 1:
+        return copy(held, sharding, (value,), devices)
+    pieces = [
+        value[index]
+        for device, index in zip(placement.devices, shard_slices(placement.sharding, aval.shape), strict=True)
+        if is_local(device)
+    ]
+    cuts = math.prod(placement.sharding.dimension_cuts(aval.ndim))
+    if cuts in (1, len(placement.devices)):
+        return copy(held, sharding, pieces, devices)
+    return _assemble(aval, pieces, placement)  # jaxlib 0.10.2 fails (bad_function_call) where pieces lie on several devices each
+
+
+def move_raw(aval: ShapedArray, pieces: list[Any], placement: Placement) -> Any:
+    """Copy one buffer for each device of a placement to these devices; a piece that lies there already is shared."""
+    held = physical(aval)
+    sharding, devices, _ = compiled_form(placement, held.ndim)
+    if len(placement.devices) == 1:
+        return _jaxlib.put(held, sharding, pieces, devices)
+    return _assemble(aval, pieces, placement)
+
+
+def _assemble(aval: ShapedArray, pieces: list[Any], placement: Placement) -> Any:
+    held, piece = physical(aval), piece_of(aval, placement)
+    sharding, devices, _ = compiled_form(placement, held.ndim)
+    moved = [
+        _jaxlib.put(piece, compiled_form(single_placement(device), 0)[0], [part], [device])
+        for part, device in zip(pieces, devices, strict=True)
+    ]
+    return _jaxlib.assemble(held, sharding, moved)
+
+
+def shards_raw(buffer: Any, placement: Placement | None) -> list[Any]:
+    """The buffers on the single devices of this process, in the order of the devices of the placement."""
+    if placement is None or len(placement.devices) == 1:
+        return [buffer]
+    parts: list[Any] = _jaxlib.shards(buffer)
+    return parts
+
+
+def read_raw(buffer: Any, aval: ShapedArray, placement: Placement | None) -> np.ndarray:
+    """The elements of a buffer as a read-only host array of the physical shape and dtype; waits for them.
+
+    On CPU the array is a window on the memory of the buffer, which it keeps alive.
+
+    Raises
+    ------
+    JaxRuntimeError
+        The computation that was to fill the buffer failed.
+    RuntimeError
+        Part of the array lies with other processes.
+    """
+    held = physical(aval)
+    try:
+        if placement is None:
+            value = _read_one(buffer, held, default_form()[2])
+        elif len(placement.devices) == 1:
+            value = _read_one(buffer, held, compiled_form(placement, held.ndim)[2])
+        else:
+            value = _read_many(buffer, aval, held, placement)
+    except _jaxlib.RawError as error:
+        raise _jaxlib.clean_error(error) from None
+    if aval.dtype == dtypes.float0:
+        value = np.zeros(aval.shape, dtypes.float0)
+        value.setflags(write=False)
+    return value
+
+
+def _read_one(buffer: Any, held: ShapedArray, on_cpu: bool) -> np.ndarray:
+    value: np.ndarray = _jaxlib.read_cpu(buffer, held.dtype, held.shape) if on_cpu else _jaxlib.read_copy(buffer)
+    return value
+
+
+def _read_many(buffer: Any, aval: ShapedArray, held: ShapedArray, placement: Placement) -> np.ndarray:
+    sharding, on_cpu = placement.sharding, compiled_form(placement, held.ndim)[2]
+    parts = shards_raw(buffer, placement)
+    if sharding.is_fully_replicated:
+        return _read_one(parts[0], held, on_cpu)
+    if not sharding.is_fully_addressable:
+        raise RuntimeError(
+            errors.explain(
+                f"the elements of an array of type {aval.str_short()} were read.",
+                "Part of it lies on devices of other processes.",
+                "read `x.addressable_shards`, or replicate the array first.",
+            )
+        )
+    whole = np.empty(held.shape, held.dtype)
+    piece = piece_of(aval, placement)
+    for part, index in zip(parts, shard_slices(sharding, aval.shape), strict=True):
+        whole[index] = _read_one(part, piece, on_cpu)
+    whole.setflags(write=False)
+    return whole

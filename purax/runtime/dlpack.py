@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DLPack: arrays to and from other libraries without a trip through NumPy."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from purax import dtypes
+from purax.core.aval import array_aval
+from purax.lazy import lazy
+from purax.runtime import buffers, client
+from purax.runtime.array import Array, wrap_placed
+from purax.runtime.transfer import device_put, put, to_placement
+
+__all__ = ["dlpack_device", "from_dlpack", "read_tensor", "tensor_of", "to_dlpack"]
+
+_jaxlib = lazy("purax.runtime._jaxlib")
+
+_KDL_CPU, _KDL_CUDA, _KDL_ROCM = 1, 2, 10
+
+
+def dlpack_device(array: Array) -> tuple[int, int]:
+    """The device of an array in DLPack's terms: a kind and a number."""
+    device = _only_device(array)
+    if device.platform == "cpu":
+        return _KDL_CPU, 0
+    kind = _KDL_ROCM if client.platform_of(device) == "rocm" else _KDL_CUDA
+    return kind, int(device.local_hardware_id or 0)
+
+
+def to_dlpack(
+    array: Array,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """Share an array with another library: a capsule of DLPack.
+
+    The consumer sees the device memory and must not write to it. A value that lies on the host only, and any value when
+    `copy` is true, is handed out as a copy that belongs to the consumer.
+
+    Raises
+    ------
+    BufferError
+        The array lies on several devices, or its dtype has no name in DLPack.
+    """
+    if type(array.dtype) is dtypes.KeyDtype:
+        raise BufferError("Arrays of random keys cannot be shared: use purax.random.key_data(keys).")
+    on_cpu = _only_device(array).platform == "cpu"
+    to_host = dl_device is not None and dl_device[0] == _KDL_CPU and not on_cpu
+    if to_host and copy is False:
+        raise BufferError("An array on an accelerator cannot be shared with the host without a copy.")
+    if (array.dtype.kind in "biufc") and (copy or to_host or (on_cpu and array._buf is None)):
+        return np.array(array.host).__dlpack__(max_version=max_version)
+    try:
+        return _jaxlib.dlpack_capsule(array.buffer, stream)
+    except (_jaxlib.RawError, RuntimeError) as error:
+        raise BufferError(f"An array of type {array.aval.str_short()} cannot be shared by DLPack: {error}") from None
+
+
+def _only_device(array: Array) -> Any:
+    sharding = array.sharding
+    if sharding.num_devices != 1:
+        raise BufferError(f"DLPack shares arrays on one device; this one lies on {sharding.num_devices}.")
+    return sharding.device_assignment[0]
+
+
+def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Array:
+    """Make an array of what another library shares through DLPack.
+
+    Parameters
+    ----------
+    external_array : object with `__dlpack__` and `__dlpack_device__`
+    device : Device or Sharding, optional
+        Where the array is to lie; where it lies now by default.
+    copy : bool, optional
+        False uses the memory of the other library, which nobody may then write to. Host memory is copied otherwise.
+
+    Returns
+    -------
+    Array
+
+    Raises
+    ------
+    TypeError
+        The object does not speak DLPack.
+    """
+    if isinstance(external_array, Array):
+        return external_array if device is None else device_put(external_array, device)
+    if not hasattr(external_array, "__dlpack__"):
+        raise TypeError(f"from_dlpack needs an object with __dlpack__ and __dlpack_device__, not {type(external_array).__name__}.")
+    kind, number = map(int, external_array.__dlpack_device__())
+    if kind == _KDL_CPU and copy is not False:
+        try:
+            value = np.from_dlpack(external_array)
+        except (RuntimeError, BufferError):  # a dtype that NumPy has no name for
+            capsule = external_array.__dlpack__()
+            value = read_tensor(capsule)
+        return put(value, array_aval(value.shape, value.dtype), to_placement(device))
+    owner = _owner(kind, number)
+    capsule = external_array.__dlpack__()
+    tensor = tensor_of(capsule)
+    aval = array_aval(tensor.sizes, tensor.numpy_dtype)
+    placement = None if owner is client.backend().local_devices[0] else buffers.single_placement(owner, False)
+    shared = wrap_placed(aval, _jaxlib.from_dlpack_capsule(capsule, owner, None), placement)
+    return shared if device is None else device_put(shared, device)
+
+
+def _owner(kind: int, number: int) -> Any:
+    name = {_KDL_CPU: "cpu", _KDL_CUDA: "cuda", _KDL_ROCM: "rocm"}.get(kind)
+    if name is None:
+        raise BufferError(f"purax has no device of DLPack's kind {kind}.")
+    for device in client.backend(name).local_devices:
+        if name == "cpu" or device.local_hardware_id == number:
+            return device
+    raise BufferError(f"purax does not see the {name} device {number}.")
+
+
+# ---- the tensor in a capsule: https://dmlc.github.io/dlpack/latest/c_api.html
+
+_NUMBERS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
+_FLOAT8 = {7: "float8_e3m4", 8: "float8_e4m3", 9: "float8_e4m3b11fnuz", 10: "float8_e4m3fn", 11: "float8_e4m3fnuz",
+           12: "float8_e5m2", 13: "float8_e5m2fnuz", 14: "float8_e8m0fnu"}  # fmt: skip
+
+
+class _Tensor(ctypes.Structure):
+    """`DLTensor`, the beginning of what a capsule of the unversioned protocol points at."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_kind", ctypes.c_int32),
+        ("device_number", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Shape."""
+        return tuple(self.shape[axis] for axis in range(self.ndim))
+
+    @property
+    def numpy_dtype(self) -> np.dtype:
+        """The dtype as NumPy's object."""
+        name = _FLOAT8.get(self.code) or f"{_NUMBERS.get(self.code, '?')}{'' if self.code == 6 else self.bits}"
+        if self.lanes != 1 or "?" in name:
+            raise BufferError(f"DLPack's dtype (code {self.code}, {self.bits} bits, {self.lanes} lanes) is not known here.")
+        found: np.dtype = dtypes.named(name)
+        return found
+
+
+def tensor_of(capsule: Any) -> Any:
+    """What an unversioned capsule holds; valid while the capsule lives."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    return _Tensor.from_address(pointer(capsule, b"dltensor"))
+
+
+def read_tensor(capsule: Any) -> np.ndarray:
+    """A copy of the tensor in a capsule of host memory."""
+    tensor = tensor_of(capsule)
+    shape, dtype = tensor.sizes, tensor.numpy_dtype
+    strides = [tensor.strides[axis] for axis in range(tensor.ndim)] if tensor.strides else None
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    if strides is None:
+        strides = [int(np.prod(shape[axis + 1 :], dtype=np.int64)) for axis in range(tensor.ndim)]
+    reach = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    memory = (ctypes.c_uint8 * (reach * dtype.itemsize)).from_address(tensor.data + tensor.byte_offset)
+    flat = np.frombuffer(memory, np.dtype(f"V{dtype.itemsize}")).view(dtype)
+    return np.lib.stride_tricks.as_strided(flat, shape, [stride * dtype.itemsize for stride in strides]).copy()

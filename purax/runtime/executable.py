@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executables: StableHLO text in, something that runs on buffers out."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from purax import errors, events
+from purax.core.aval import ShapedArray
+from purax.lazy import lazy
+from purax.runtime import buffers, cache, client
+from purax.runtime.array import Array, wrap_placed
+from purax.sharding import Mesh, NamedSharding, PartitionSpec, Placement, placement_of
+
+__all__ = ["Executable", "compile_text", "load_serialized"]
+
+_jaxlib = lazy("purax.runtime._jaxlib")
+
+# Convolutions by XLA's kernel library are slower than by its own code on what training does with them: 39 against 24 ms for a
+# step of three layers on 32x32 images, 3.3 against 3.1 ms on 8x8 (minimum of 25, interleaved, two cores). Dots and reductions
+# of the library win and stay.
+_CPU_FLAGS: dict[str, Any] = {
+    "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
+}
+
+_IN_FLIGHT = 16
+"""How many runs over several CPU devices may be under way at once; hundreds can block all threads in half-met collectives."""
+
+
+class Executable:
+    """A compiled program on its devices.
+
+    Attributes
+    ----------
+    run : callable
+        Takes the list of raw buffers, returns the list of raw result buffers. Runs are asynchronous.
+    out_avals : tuple of ShapedArray
+    out_placements : tuple of Placement or None
+        None is the default device.
+    devices : tuple of Device
+    donate : tuple of int
+        The arguments whose memory the results may take over; given buffers are gone after a run.
+    """
+
+    __slots__ = ("_raw", "devices", "donate", "name", "out_avals", "out_placements", "run")
+    run: Callable[[Sequence[Any]], list[Any]]
+
+    def __init__(
+        self,
+        raw: Any,
+        name: str,
+        devices: tuple[Any, ...],
+        out_avals: tuple[ShapedArray, ...],
+        out_placements: tuple[Placement | None, ...],
+        donate: tuple[int, ...],
+    ) -> None:
+        self._raw, self.name, self.devices, self.donate = raw, name, devices, donate
+        self.out_avals, self.out_placements = out_avals, out_placements
+        handlers = [_handler(aval, place) for aval, place in zip(out_avals, out_placements, strict=True)]
+        if len(devices) > 1 and devices[0].platform == "cpu" and out_avals:
+            smallest = min(range(len(out_avals)), key=lambda index: out_avals[index].size)
+            self.run = _throttled(raw.execute_sharded, handlers, smallest)
+        else:
+            self.run = _direct(raw.execute_sharded, handlers)
+
+    def call(self, arrays: Sequence[Array]) -> list[Array]:
+        """Run on arrays that lie on the devices of the program; donated ones are gone afterwards.
+
+        Raises
+        ------
+        DonationError
+            An array is donated and given a second time.
+        """
+        given = [array.buffer for array in arrays]
+        for index in self.donate:
+            if sum(buffer is given[index] for buffer in given) > 1:
+                raise errors.DonationError(
+                    errors.explain(
+                        f"{self.name or 'a compiled function'} got one array twice, and argument {index} is donated.",
+                        "Its memory may be overwritten while the other argument is read.",
+                        "pass a copy (x.copy()) as one of the two.",
+                    )
+                )
+        for index in self.donate:
+            arrays[index].donate(self.name or "a compiled function")
+        results = self.run(given)
+        return [
+            wrap_placed(aval, buffer, place)
+            for aval, buffer, place in zip(self.out_avals, results, self.out_placements, strict=True)
+        ]
+
+    def as_text(self) -> str:
+        """The optimised program, in XLA's HLO notation."""
+        return "\n\n".join(module.to_string() for module in self._raw.hlo_modules())
+
+    def cost_analysis(self) -> dict[str, float]:
+        """The compiler's estimate of work: `flops`, `bytes accessed`, ..."""
+        return dict(self._raw.cost_analysis())
+
+    def memory_analysis(self) -> Any:
+        """Bytes of arguments, results, temporaries and code, as attributes `argument_size_in_bytes`, ..."""
+        return self._raw.get_compiled_memory_stats()
+
+    def serialize(self) -> bytes:
+        """The program as bytes that `load_serialized` takes on an equal machine with the same jaxlib."""
+        return bytes(self._raw.serialize())
+
+
+def _handler(aval: ShapedArray, placement: Placement | None) -> Any:
+    held = buffers.physical(aval)
+    form = buffers.default_form() if placement is None else buffers.compiled_form(placement, held.ndim)
+    return _jaxlib.result_handler(held, form[0])
+
+
+def _direct(execute: Any, handlers: list[Any]) -> Callable[[Sequence[Any]], list[Any]]:
+    raw_error = _jaxlib.RawError
+
+    def run(given: Sequence[Any]) -> list[Any]:
+        try:
+            return execute(given).consume_with_handlers(handlers)  # type: ignore[no-any-return]
+        except raw_error as error:
+            raise _failed(error, given) from None
+
+    return run
+
+
+_under_way: deque[Any] = deque()
+
+
+def _throttled(execute: Any, handlers: list[Any], watched: int) -> Callable[[Sequence[Any]], list[Any]]:
+    raw_error = _jaxlib.RawError
+
+    def run(given: Sequence[Any]) -> list[Any]:
+        try:
+            if len(_under_way) >= _IN_FLIGHT:
+                _wait_for_oldest()
+            results: list[Any] = execute(given).consume_with_handlers(handlers)
+        except raw_error as error:
+            raise _failed(error, given) from None
+        _under_way.append(results[watched])
+        return results
+
+    return run
+
+
+def _wait_for_oldest() -> None:
+    try:
+        oldest = _under_way.popleft()
+        if oldest.is_deleted():  # donated to a later run: wait for the newest instead, and with it for all
+            oldest = _under_way.pop()
+            _under_way.clear()
+    except IndexError:  # another thread was faster
+        return
+    if not oldest.is_deleted():
+        oldest.block_until_ready()
+
+
+def _failed(error: Exception, given: Sequence[Any]) -> Exception:
+    if any(buffer.is_deleted() for buffer in given):
+        return errors.DeletedArrayError(
+            errors.explain(
+                "a compiled function got an array that was deleted or donated before.",
+                fix="use the result of the computation that it was donated to.",
+            )
+        )
+    return _jaxlib.clean_error(error)  # type: ignore[no-any-return]
+
+
+# ---- compiling
+
+
+def compile_text(
+    text: str,
+    *,
+    out_avals: Sequence[ShapedArray],
+    devices: Sequence[Any] | None = None,
+    out_placements: Sequence[Placement | None] | None = None,
+    donate: Sequence[int] = (),
+    options: Mapping[str, Any] | None = None,
+    callbacks: Sequence[Callable[..., Any]] = (),
+    name: str = "",
+    use_cache: bool = True,
+) -> Executable:
+    """Compile StableHLO text, or find the result of an earlier time on disk.
+
+    Parameters
+    ----------
+    text : str
+        A module whose public function is `main`. With several devices it is one program split by its Shardy annotations.
+    out_avals : sequence of ShapedArray
+        Of the results, whole.
+    devices : sequence of Device, optional
+        The default device when left out.
+    out_placements : sequence of Placement or None, optional
+        Of the results; by default they lie on the one device, or whole on each of several.
+    donate : sequence of int
+        Arguments that the text marks as donated.
+    options : mapping, optional
+        XLA flags of this program.
+    callbacks : sequence of callable
+        Python functions that the text calls by their index.
+    name : str
+        For events and messages.
+    use_cache : bool
+        False neither reads nor writes the disk.
+
+    Returns
+    -------
+    Executable
+
+    Raises
+    ------
+    JaxRuntimeError
+        The compiler refuses the program.
+    """
+    default = devices is None
+    devices = buffers.default_form()[1] if devices is None else tuple(devices)
+    if out_placements is None:
+        place = None if default else _whole(devices)
+        out_placements = (place,) * len(out_avals)
+    use_cache = use_cache and cache.enabled()
+    try:
+        raw = _compile(text, devices, _flags(devices[0], options), callbacks, name, use_cache)
+    except errors.JaxRuntimeError as error:
+        unknown = [flag for flag in _CPU_FLAGS if flag in str(error)]
+        if not unknown:
+            raise
+        for flag in unknown:  # this version of XLA lacks it
+            _CPU_FLAGS.pop(flag, None)
+        raw = _compile(text, devices, _flags(devices[0], options), callbacks, name, use_cache)
+    return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate))
+
+
+def load_serialized(
+    blob: bytes,
+    *,
+    out_avals: Sequence[ShapedArray],
+    devices: Sequence[Any] | None = None,
+    out_placements: Sequence[Placement | None] | None = None,
+    donate: Sequence[int] = (),
+    callbacks: Sequence[Callable[..., Any]] = (),
+    name: str = "",
+) -> Executable:
+    """Load what `Executable.serialize` gave; the other parameters are those of `compile_text`.
+
+    Raises
+    ------
+    JaxRuntimeError
+        The bytes are damaged, or come from another version or processor.
+    """
+    default = devices is None
+    devices = buffers.default_form()[1] if devices is None else tuple(devices)
+    if out_placements is None:
+        out_placements = (None if default else _whole(devices),) * len(out_avals)
+    raw = _load(blob, devices, _flags(devices[0], None), callbacks)
+    return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate))
+
+
+def _whole(devices: tuple[Any, ...]) -> Placement:
+    if len(devices) == 1:
+        return buffers.single_placement(devices[0])
+    mesh = Mesh(devices, ("devices",))
+    return placement_of(NamedSharding(mesh, PartitionSpec()))
+
+
+def _flags(device: Any, options: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
+    flags = {}
+    if device.platform == "cpu":
+        by_user = os.environ.get("XLA_FLAGS", "")
+        flags = {flag: value for flag, value in _CPU_FLAGS.items() if flag not in by_user}
+    flags.update(options or {})
+    return sorted(flags.items())
+
+
+def _compile(
+    text: str, devices: tuple[Any, ...], flags: list[tuple[str, Any]], callbacks: Sequence[Any], name: str, use_cache: bool
+) -> Any:
+    if "lapack_" in text:
+        _jaxlib.ensure_lapack()
+    if not use_cache:
+        return _compile_now(text, devices, flags, callbacks, name)
+    ids = [(device.platform, device.device_kind, device.id) for device in devices]
+    digest = cache.key(text, flags, ids, len(callbacks), client.device_count(client.platform_of(devices[0])))
+    start = time.perf_counter()
+    blob = cache.load(digest)
+    if blob is not None:
+        try:
+            raw = _load(blob, devices, flags, callbacks)
+        except errors.JaxRuntimeError:  # written by a build that calls itself the same and is not
+            cache.remove(digest)
+        else:
+            if events.listening:
+                events.emit(events.CacheHit(name, "disk", time.perf_counter() - start))
+            return raw
+    if events.listening:
+        events.emit(events.CacheMiss(name, "program", new=digest, where="disk"))
+    raw = _compile_now(text, devices, flags, callbacks, name)
+    try:
+        blob = bytes(raw.serialize())
+    except _jaxlib.RawError:  # programs that cannot be serialised are compiled each time
+        return raw
+    cache.store(digest, blob)
+    return raw
+
+
+def _load(blob: bytes, devices: tuple[Any, ...], flags: list[tuple[str, Any]], callbacks: Sequence[Any]) -> Any:
+    options = _jaxlib.compile_options(devices, 1, len(devices), flags)
+    try:
+        return _jaxlib.load_executable(devices[0].client, blob, devices, options, callbacks)
+    except (_jaxlib.RawError, ValueError, RuntimeError) as error:
+        raise _jaxlib.clean_error(error) from None
+
+
+def _compile_now(
+    text: str, devices: tuple[Any, ...], flags: list[tuple[str, Any]], callbacks: Sequence[Any], name: str
+) -> Any:
+    options = _jaxlib.compile_options(devices, 1, len(devices), flags)
+    start = time.perf_counter()
+    try:
+        raw = _jaxlib.compile_text(devices[0].client, text, devices, options, callbacks)
+    except (_jaxlib.RawError, ValueError) as error:
+        raise _jaxlib.clean_error(error) from None
+    if events.listening:
+        events.emit(events.Compiled(name, time.perf_counter() - start))
+    return raw

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled kernels of users: functions in shared libraries that programs call by name through XLA's FFI."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+from purax.lazy import lazy
+
+__all__ = ["include_dir", "pycapsule", "register_ffi_target", "register_library"]
+
+_jaxlib = lazy("purax.runtime._jaxlib")
+
+
+def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: int = 1) -> None:
+    """Make a kernel known to the compiler.
+
+    Parameters
+    ----------
+    name : str
+        What programs call it: the target of a `stablehlo.custom_call`.
+    fn : PyCapsule or ctypes function
+        Address of an XLA FFI handler.
+    platform : str
+        `cpu`, `cuda` or `rocm`.
+    api_version : int
+        1 for typed FFI handlers; 0 for functions of the old untyped interface.
+    """
+    capsule = pycapsule(fn) if isinstance(fn, ctypes._CFuncPtr) else fn
+    target = {"cpu": "cpu", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM"}.get(platform.lower(), platform)
+    _jaxlib.register_kernel(name, capsule, target, api_version)
+
+
+def register_library(path: str | os.PathLike[str], symbols: dict[str, str], platform: str = "cpu") -> Any:
+    """Open a shared library and register kernels of it.
+
+    Parameters
+    ----------
+    path : path
+    symbols : dict
+        For each kernel, the name that programs use and the symbol in the library.
+    platform : str
+
+    Returns
+    -------
+    ctypes.CDLL
+        The library, which stays loaded.
+
+    Raises
+    ------
+    OSError
+        The library cannot be opened.
+    AttributeError
+        It lacks a symbol.
+    """
+    library = ctypes.CDLL(os.fspath(path))
+    for name, symbol in symbols.items():
+        register_ffi_target(name, getattr(library, symbol), platform)
+    return library
+
+
+def pycapsule(function: Any) -> Any:
+    """The address of a ctypes function as a PyCapsule."""
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    return new(ctypes.cast(function, ctypes.c_void_p), None, None)
+
+
+def include_dir() -> str:
+    """The folder of XLA's FFI headers, for compiling kernels."""
+    return os.path.join(os.path.dirname(_jaxlib.jaxlib.__file__), "include")

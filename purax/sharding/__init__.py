@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where arrays live: meshes of devices, partition specs and shardings, all plain data."""
+
+from purax.sharding.mesh import AbstractMesh, AxisType, Mesh, current_mesh, get_mesh, set_mesh, use_mesh
+from purax.sharding.named import NamedSharding, Sharding, SingleDeviceSharding
+from purax.sharding.placement import Placement, placement_of
+from purax.sharding.spec import P, PartitionSpec
+
+__all__ = [
+    "AbstractMesh",
+    "AxisType",
+    "Mesh",
+    "NamedSharding",
+    "P",
+    "PartitionSpec",
+    "Placement",
+    "Sharding",
+    "SingleDeviceSharding",
+    "current_mesh",
+    "get_mesh",
+    "placement_of",
+    "set_mesh",
+    "use_mesh",
+]

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shardings: how the pieces of an array are spread over devices, and the two texts the compiler reads."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from purax.sharding.mesh import Mesh, is_local
+from purax.sharding.spec import UNCONSTRAINED, PartitionSpec, names_of
+
+__all__ = ["NamedSharding", "Sharding", "SingleDeviceSharding"]
+
+Index = tuple[slice, ...]
+
+
+class Sharding:
+    """How an array is spread over devices. Subclasses fill `device_assignment` and `dimension_cuts`."""
+
+    __slots__ = ()
+
+    @property
+    def device_assignment(self) -> tuple[Any, ...]:
+        """The devices, in the order that the compiler numbers them."""
+        raise NotImplementedError(f"{type(self).__name__} does not say which devices it uses.")
+
+    def dimension_cuts(self, ndim: int) -> tuple[int, ...]:
+        """Into how many pieces each array axis is cut."""
+        return (1,) * ndim
+
+    def device_indices(self, ndim: int) -> list[tuple[int, ...]]:
+        """For each device, which piece along each array axis it holds."""
+        return [(0,) * ndim] * self.num_devices
+
+    @property
+    def memory_kind(self) -> str:
+        """The memory of the devices that is used: always `device`."""
+        return "device"
+
+    @property
+    def num_devices(self) -> int:
+        """Number of devices."""
+        return len(self.device_assignment)
+
+    @property
+    def device_set(self) -> set[Any]:
+        """The devices as a set."""
+        return set(self.device_assignment)
+
+    @property
+    def addressable_devices(self) -> set[Any]:
+        """The devices of this process."""
+        return {device for device in self.device_assignment if is_local(device)}
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether every device belongs to this process."""
+        return all(map(is_local, self.device_assignment))
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole array."""
+        return True
+
+    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Shape of the piece that one device holds.
+
+        Raises
+        ------
+        ValueError
+            An axis is not divisible by the number of its pieces.
+        """
+        cuts = self.dimension_cuts(len(global_shape))
+        for axis, (size, parts) in enumerate(zip(global_shape, cuts, strict=True)):
+            if size % parts:
+                raise ValueError(
+                    f"{self} cuts axis {axis} of an array of shape {tuple(global_shape)} into {parts} pieces, "
+                    f"but its size {size} is not divisible by {parts}."
+                )
+        return tuple(size // parts for size, parts in zip(global_shape, cuts, strict=True))
+
+    def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Any, Index]:
+        """For each device, the slices of the array that it holds."""
+        return dict(zip(self.device_assignment, shard_slices(self, tuple(global_shape)), strict=True))
+
+    def addressable_devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Any, Index]:
+        """The same for the devices of this process."""
+        return {device: index for device, index in self.devices_indices_map(global_shape).items() if is_local(device)}
+
+    def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
+        """Whether both give each device the same piece of an array with `ndim` axes."""
+        return (
+            self.device_assignment == other.device_assignment
+            and self.dimension_cuts(ndim) == other.dimension_cuts(ndim)
+            and self.device_indices(ndim) == other.device_indices(ndim)
+        )
+
+    def check_compatible_aval(self, shape: tuple[int, ...]) -> None:
+        """Raise ValueError when an array of this shape cannot be spread in this way."""
+        self.shard_shape(shape)
+
+    def hlo_sharding_text(self, ndim: int) -> str:
+        """The sharding in XLA's notation."""
+        return "{replicated}"
+
+
+class SingleDeviceSharding(Sharding):
+    """The whole array on one device.
+
+    Parameters
+    ----------
+    device : Device
+    """
+
+    __slots__ = ("device",)
+
+    def __init__(self, device: Any, *, memory_kind: str | None = None) -> None:
+        del memory_kind  # one memory per device
+        self.device = device
+
+    @property
+    def device_assignment(self) -> tuple[Any, ...]:
+        """The one device."""
+        return (self.device,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SingleDeviceSharding) and self.device == other.device
+
+    def __hash__(self) -> int:
+        return hash((SingleDeviceSharding, self.device))
+
+    def __repr__(self) -> str:
+        return f"SingleDeviceSharding(device={self.device!r}, memory_kind=device)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("A SingleDeviceSharding holds a device of this process and cannot be pickled.")
+
+
+class NamedSharding(Sharding):
+    """An array cut along mesh axes by a partition spec.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    spec : PartitionSpec
+
+    Raises
+    ------
+    ValueError
+        The spec names an axis that the mesh lacks, or one axis twice.
+    """
+
+    __slots__ = ("__weakref__", "_hash", "mesh", "spec")
+    mesh: Mesh
+    spec: PartitionSpec
+
+    def __init__(self, mesh: Mesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
+        del memory_kind  # one memory per device
+        if not isinstance(spec, PartitionSpec):
+            raise TypeError(f"NamedSharding needs a PartitionSpec, not {type(spec).__name__}: write P{spec!r}.")
+        used = spec.axis_names()
+        for name in used:
+            if name not in mesh.axis_names:
+                raise ValueError(f"{spec} names the axis {name!r}, but the mesh has the axes {mesh.axis_names}.")
+            if used.count(name) > 1:
+                raise ValueError(f"{spec} uses the mesh axis {name!r} twice; an axis can cut an array only once.")
+        self.mesh, self.spec = mesh, spec
+        self._hash = hash((mesh, spec))
+
+    @property
+    def device_assignment(self) -> tuple[Any, ...]:
+        """The devices of the mesh, last axis fastest."""
+        return tuple(self.mesh.devices.flat)
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether every device holds the whole array."""
+        shape = self.mesh.shape
+        return all(shape[name] == 1 for name in self.spec.axis_names())
+
+    def _entries(self, ndim: int) -> tuple[tuple[str, ...], ...]:
+        if len(self.spec) > ndim:
+            raise ValueError(f"{self.spec} has {len(self.spec)} entries, but the array has {ndim} axes.")
+        return tuple(map(names_of, self.spec)) + ((),) * (ndim - len(self.spec))
+
+    def dimension_cuts(self, ndim: int) -> tuple[int, ...]:
+        """Product of the sizes of the mesh axes that cut each array axis."""
+        shape = self.mesh.shape
+        return tuple(math.prod(shape[name] for name in names) for names in self._entries(ndim))
+
+    def device_indices(self, ndim: int) -> list[tuple[int, ...]]:
+        """For each device, which piece along each array axis it holds."""
+        shape, axis_of = self.mesh.shape, {name: axis for axis, name in enumerate(self.mesh.axis_names)}
+        entries = self._entries(ndim)
+        places = []
+        for coordinates in np.ndindex(*self.mesh.devices.shape):
+            piece = []
+            for names in entries:
+                position = 0
+                for name in names:
+                    position = position * shape[name] + coordinates[axis_of[name]]
+                piece.append(position)
+            places.append(tuple(piece))
+        return places
+
+    def hlo_sharding_text(self, ndim: int) -> str:
+        """XLA's notation: ``{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}``.
+
+        The devices are numbered as in the mesh; the tile order lists the axes that cut first, then the others, over which
+        the array is replicated.
+        """
+        cuts = self.dimension_cuts(ndim)
+        if math.prod(cuts) == 1:
+            return "{replicated}"
+        names = self.mesh.axis_names
+        used = [name for part in self._entries(ndim) for name in part]
+        order = [names.index(name) for name in (*used, *(name for name in names if name not in used))]
+        copies = self.mesh.size // math.prod(cuts)
+        tiles = ",".join(map(str, cuts if copies == 1 else (*cuts, copies)))
+        sizes = ",".join(map(str, self.mesh.devices.shape))
+        numbers = f"[{self.mesh.size}]" if order == sorted(order) else f"[{sizes}]T({','.join(map(str, order))})"
+        last = "" if copies == 1 else " last_tile_dim_replicate"
+        return f"{{devices=[{tiles}]<={numbers}{last}}}"
+
+    def sdy_text(self, ndim: int, mesh_name: str = "mesh") -> str:
+        """The Shardy attribute: ``#sdy.sharding<@mesh, [{"x"}, {}]>``; ``{?}`` where the partitioner may choose."""
+        open_axes = [part is UNCONSTRAINED for part in self.spec] + [False] * (ndim - len(self.spec))
+        axes = [
+            "{?}" if is_open else "{" + ", ".join(f'"{name}"' for name in names) + "}"
+            for names, is_open in zip(self._entries(ndim), open_axes, strict=True)
+        ]
+        return f"#sdy.sharding<@{mesh_name}, [{', '.join(axes)}]>"
+
+    def update(self, *, mesh: Mesh | None = None, spec: PartitionSpec | None = None) -> NamedSharding:
+        """The sharding with another mesh or spec."""
+        return NamedSharding(mesh or self.mesh, self.spec if spec is None else spec)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, NamedSharding)
+            and self._hash == other._hash
+            and self.spec == other.spec
+            and self.mesh == other.mesh
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"NamedSharding(mesh={self.mesh}, spec={self.spec}, memory_kind=device)"
+
+
+@functools.lru_cache(maxsize=4096)
+def shard_slices(sharding: Sharding, shape: tuple[int, ...]) -> tuple[Index, ...]:
+    """The slices of an array of this shape that each device holds, in the order of the devices."""
+    piece = sharding.shard_shape(shape)
+    whole = tuple(size == part for size, part in zip(shape, piece, strict=True))
+    return tuple(
+        tuple(
+            slice(None) if uncut else slice(position * size, (position + 1) * size)
+            for position, size, uncut in zip(positions, piece, whole, strict=True)
+        )
+        for positions in sharding.device_indices(len(shape))
+    )

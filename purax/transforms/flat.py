@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From functions of pytrees to functions of flat lists of values, for the public forms of the transformations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from purax import dtypes, errors, tree
+from purax.core.source import format_source
+from purax.core.trace import aval_of
+
+__all__ = ["OutStore", "argument_names", "check_arrays", "flat_function", "float0_zeros", "normal_argnums"]
+
+
+class OutStore:
+    """What a flat function leaves behind: the structure of its output and its auxiliary data."""
+
+    __slots__ = ("aux_leaves", "aux_tree", "out_tree")
+
+    def __init__(self) -> None:
+        self.out_tree: Any = None
+        self.aux_tree: Any = None
+        self.aux_leaves: list[Any] = []
+
+    def aux(self, strip: Callable[[Any], Any]) -> Any:
+        """Auxiliary data with `strip` applied to its leaves (tracers of the transformation become values)."""
+        return self.aux_tree.unflatten([strip(x) for x in self.aux_leaves])
+
+
+def flat_function(
+    fun: Callable[..., Any], in_tree: Any, kwargs: dict[str, Any] | None = None, has_aux: bool = False
+) -> tuple[Callable[..., list[Any]], OutStore]:
+    """`fun` as a function of the leaves of its arguments; the store learns the output structure when it runs.
+
+    `in_tree` is the structure of the tuple of positional arguments.
+    """
+    store = OutStore()
+
+    def flat(*leaves: Any) -> list[Any]:
+        out = fun(*in_tree.unflatten(leaves), **(kwargs or {}))
+        if has_aux:
+            if not isinstance(out, (tuple, list)) or len(out) != 2:
+                raise TypeError(
+                    f"{name_of(fun)} was given has_aux=True, so it must return a pair (output, auxiliary data); it returned {_shape_of(out)}"
+                )
+            out, aux = out
+            store.aux_leaves, store.aux_tree = tree.flatten(aux)
+        outs, store.out_tree = tree.flatten(out)
+        return outs
+
+    flat.__name__ = name_of(fun)
+    return flat, store
+
+
+def _shape_of(out: Any) -> str:
+    return f"a {type(out).__name__} of {len(out)}" if isinstance(out, (tuple, list)) else f"{type(out).__name__}"
+
+
+def name_of(fun: Any) -> str:
+    """Name of a callable for messages."""
+    name = getattr(fun, "__name__", None)
+    if name is None and hasattr(fun, "func"):
+        return name_of(fun.func)
+    return str(name) if name is not None else type(fun).__name__
+
+
+def argument_names(fun: Any, args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> list[str]:
+    """Argument path of each leaf of `args` and `kwargs`: `params['w']`, `x`."""
+    code = getattr(getattr(fun, "__wrapped__", fun), "__code__", None)
+    names = list(code.co_varnames[: code.co_argcount]) if code is not None else []
+    if getattr(fun, "__self__", None) is not None:
+        names = names[1:]
+    out = []
+    for i, arg in enumerate(args):
+        head = names[i] if i < len(names) else f"args[{i}]"
+        out += [head + tree.keystr(path) for path, _ in tree.leaves_with_path(arg)]
+    for key in sorted(kwargs or {}):
+        out += [key + tree.keystr(path) for path, _ in tree.leaves_with_path((kwargs or {})[key])]
+    return out
+
+
+def check_arrays(what: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> None:
+    """Raise NonArrayArgumentError, naming the argument path, for the first leaf that is no array."""
+    for i, leaf in enumerate(leaves):
+        try:
+            aval_of(leaf)
+        except TypeError:
+            raise errors.NonArrayArgumentError(
+                errors.explain(
+                    f"{what}: argument {names()[i]} is {leaf!r} of type {type(leaf).__name__}, which is not a valid array type",
+                    "arguments of transformed functions are arrays, scalars, or pytrees of them",
+                    "convert it, close over it, or mark it static",
+                )
+            ) from None
+
+
+def normal_argnums(argnums: Any, count: int, what: str) -> tuple[int, ...]:
+    """Non-negative positions of the arguments named by `argnums`."""
+    given = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    out = []
+    for i in given:
+        if not -count <= i < count:
+            raise ValueError(
+                f"{what}: differentiating with respect to argnums={argnums} requires at least {int(i) + 1 if i >= 0 else -int(i)} "
+                f"positional arguments to be passed by the caller, but got only {count} positional arguments."
+            )
+        out.append(int(i) % count)
+    return tuple(out)
+
+
+def float0_zeros(shape: tuple[int, ...]) -> np.ndarray:
+    """The tangent of integers and booleans."""
+    return np.zeros(shape, dtypes.float0)
+
+
+__all__ += ["format_source", "name_of"]

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transposition of linear programs, and the linearization of inner programs into a nonlinear and a linear part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from purax import dtypes, tree
+from purax.core.aval import array_aval
+from purax.core.interpret import eval_jaxpr
+from purax.core.ir import Equation, Jaxpr, Literal, Var, intern, open_constants
+from purax.core.passes import dead_code
+from purax.core.primitive import Linear
+from purax.core.stage import StageTrace, StageTracer, stage
+from purax.core.trace import aval_of, current
+from purax.primitives import elementwise
+from purax.primitives.base import instantiate, zeros_of
+from purax.transforms.flat import flat_function
+from purax.transforms.reverse import LinearTracer, Tape, linearize_flat
+
+__all__ = ["LinearParts", "backward_pass", "linear_transpose", "linearize_jaxpr", "transpose_jaxpr"]
+
+
+def backward_pass(jaxpr: Jaxpr, operands: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+    """Cotangents of the operands marked `Linear`; the others are values that the linear equations may use.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+        Without constants; linear, jointly, in the marked inputs.
+    operands : sequence of values or Linear
+    cotangents : sequence of values or None
+        One per output; None is zero.
+    """
+    values: dict[Var, Any] = {}
+    linear: set[Var] = set()
+    for var, x in zip(jaxpr.invars, operands, strict=True):
+        if type(x) is Linear:
+            linear.add(var)
+        else:
+            values[var] = x
+    pending: list[Equation] = []
+    for eqn in jaxpr.eqns:
+        if any(type(a) is Var and a in linear for a in eqn.invars):
+            linear.update(eqn.outvars)
+            pending.append(eqn)
+        else:
+            outs = eqn.primitive.bind(*[values[a] if type(a) is Var else a.val for a in eqn.invars], **eqn.params)
+            values.update(zip(eqn.outvars, outs, strict=True))
+    found: dict[Var, Any] = {}
+
+    def give(atom: Any, cotangent: Any) -> None:
+        if cotangent is None or type(atom) is not Var or atom not in linear:
+            return
+        have = found.get(atom)
+        found[atom] = cotangent if have is None else elementwise.add_p.bind1(have, cotangent)
+
+    for atom, cotangent in zip(jaxpr.outvars, cotangents, strict=True):
+        give(atom, cotangent)
+    for eqn in reversed(pending):
+        outs = tuple([found.pop(v, None) for v in eqn.outvars])
+        if not any(c is not None for c in outs):
+            continue
+        given = tuple(
+            [a.val if type(a) is Literal else Linear(a.aval) if a in linear else values[a] for a in eqn.invars]
+        )
+        for atom, cotangent in zip(eqn.invars, eqn.primitive.transpose(outs, given, **eqn.params), strict=True):
+            give(atom, cotangent)
+    return [found.get(v) if v in linear else None for v in jaxpr.invars]
+
+
+def transpose_jaxpr(
+    jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...], wanted: tuple[bool, ...] | None = None
+) -> tuple[Jaxpr, tuple[bool, ...]]:
+    """The program `(values of the other inputs, nonzero cotangents) -> nonzero cotangents of the linear inputs`.
+
+    `wanted` marks linear inputs whose cotangent is made explicit even if zero (indexed over the linear inputs).
+    """
+    key = ("transpose", linear, nonzero, wanted)
+    found = jaxpr.derived.get(key)
+    if found is None:
+        trace = StageTrace(None, jaxpr.name, "transpose", embed=True)
+        values = [trace.new_input(a) for a, is_linear in zip(jaxpr.in_avals, linear, strict=True) if not is_linear]
+        given = [trace.new_input(a.strip_weak()) for a, n in zip(jaxpr.out_avals, nonzero, strict=True) if n]
+        rest_values, rest_given = iter(values), iter(given)
+        operands = [Linear(a) if m else next(rest_values) for a, m in zip(jaxpr.in_avals, linear, strict=True)]
+        token = current.set(trace)
+        try:
+            results = backward_pass(jaxpr, operands, [next(rest_given) if n else None for n in nonzero])
+            results = [c for c, m in zip(results, linear, strict=True) if m]
+            if wanted is not None:
+                avals = [a for a, m in zip(jaxpr.in_avals, linear, strict=True) if m]
+                results = [
+                    zeros_of(a.strip_weak()) if c is None and w else c for c, a, w in zip(results, avals, wanted, strict=True)
+                ]
+        finally:
+            current.reset(token)
+        closed = trace.close([*values, *given], [c for c in results if c is not None])
+        found = jaxpr.derived[key] = (intern(closed.jaxpr), tuple([c is not None for c in results]))
+    return found  # type: ignore[no-any-return]
+
+
+class LinearParts:
+    """An inner program split for reverse mode.
+
+    Attributes
+    ----------
+    forward : Jaxpr
+        `inputs -> (outputs, computed residuals)`.
+    linear : Jaxpr
+        `(residuals, nonzero tangents) -> nonzero output tangents`.
+    residuals : tuple of (str, int)
+        Where each residual is found: ("in", i) is input i, ("out", j) is output j of `forward`.
+    out_nonzero : tuple of bool
+    """
+
+    __slots__ = ("forward", "linear", "out_nonzero", "residuals")
+
+    def __init__(self, forward: Jaxpr, linear: Jaxpr, residuals: tuple[Any, ...], out_nonzero: tuple[bool, ...]) -> None:
+        self.forward = forward
+        self.linear = linear
+        self.residuals = residuals
+        self.out_nonzero = out_nonzero
+
+    def pick(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+        """Values of the residuals."""
+        return [inputs[i] if where == "in" else outputs[i] for where, i in self.residuals]
+
+
+def linearize_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...], wanted: tuple[bool, ...] | None = None) -> LinearParts:
+    """Split an inner jaxpr into its primal and its linear part (see LinearParts); remembered on the jaxpr.
+
+    `wanted` marks outputs whose tangent is made explicit even if zero.
+    """
+    key = ("linearize", nonzero, wanted)
+    found = jaxpr.derived.get(key)
+    if found is None:
+        trace = StageTrace(None, jaxpr.name, "grad", embed=True)
+        inputs = [trace.new_input(a) for a in jaxpr.in_avals]
+        token = current.set(trace)
+        try:
+            outs, tape = linearize_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), inputs, nonzero)
+            found = jaxpr.derived[key] = _split(trace, inputs, outs, tape, wanted, nonzero)
+        finally:
+            current.reset(token)
+    return found  # type: ignore[no-any-return]
+
+
+def _split(
+    trace: StageTrace, inputs: list[StageTracer], outs: list[Any], tape: Tape, wanted: Any, nonzero: Sequence[bool]
+) -> LinearParts:
+    out_tangents = [
+        zeros_of(aval_of(o).strip_weak()) if t is None and wanted is not None and wanted[i] else t
+        for i, (o, t) in enumerate(zip(outs, tape.outputs, strict=True))
+    ]
+    residual_vars: dict[Var, Var] = {}  # variable of the primal program -> variable of the linear one
+    variables: dict[int, Var] = {}
+
+    def atom(x: Any) -> Any:
+        if type(x) is LinearTracer and x._trace is tape.trace:
+            return variables[x.index]
+        primal = trace.atom(x)
+        if type(primal) is Literal:
+            return primal
+        return residual_vars.setdefault(primal, Var(primal.aval))
+
+    tangent_vars = []
+    for need, t in zip(nonzero, tape.inputs, strict=True):
+        if t is not None:
+            variables[t.index] = Var(t.aval)
+            tangent_vars.append(variables[t.index])
+        elif need:
+            raise AssertionError("a tangent was promised for an input that has none")
+    eqns = []
+    for entry in tape.entries:
+        operands = [atom(x) for x in entry.operands]
+        for out in entry.outs:
+            variables[out.index] = Var(out.aval)
+        eqns.append(Equation(operands, [variables[o.index] for o in entry.outs], entry.primitive, entry.params, entry.source))
+    out_atoms = [atom(t) for t in out_tangents if t is not None]
+    linear = Jaxpr([], [*residual_vars.values(), *tangent_vars], out_atoms, eqns, (), trace.name)
+    linear, used = dead_code(linear)
+    kept = [(p, v) for (p, v), u in zip(residual_vars.items(), used, strict=False) if u]
+    linear = Jaxpr([], [*(v for _, v in kept), *tangent_vars], linear.outvars, linear.eqns, (), trace.name)
+
+    position = {t.var: ("in", i) for i, t in reversed(list(enumerate(inputs)))}
+    extra = []
+    out_vars = [trace.atom(o) for o in outs]
+    for j, var in enumerate(out_vars):
+        if type(var) is Var:
+            position.setdefault(var, ("out", j))
+    for primal, _ in kept:
+        if primal not in position:
+            position[primal] = ("out", len(outs) + len(extra))
+            extra.append(primal)
+    forward = Jaxpr([], [t.var for t in inputs], [*out_vars, *extra], trace.eqns, (), trace.name)
+    forward, _ = dead_code(forward)
+    return LinearParts(
+        intern(forward), intern(linear), tuple([position[p] for p, _ in kept]), tuple([t is not None for t in out_tangents])
+    )
+
+
+# --- public form ------------------------------------------------------------------------------------------------------------
+
+
+def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()) -> Callable[..., Any]:
+    """Transpose of a function that is promised to be linear.
+
+    Parameters
+    ----------
+    fun : callable
+    *primals : pytrees of arrays or ShapeDtypeStructs
+        Shapes and dtypes of the arguments; values are not used.
+
+    Returns
+    -------
+    callable
+        Takes a cotangent like the output, returns a tuple of cotangents like `primals`.
+    """
+    del reduce_axes
+    leaves, treedef = tree.flatten(primals)
+    avals = [_shaped(x) for x in leaves]
+    flat, store = flat_function(fun, treedef)
+    jaxpr, consts = open_constants(stage(flat, avals, getattr(fun, "__name__", ""), kind="linear_transpose"))
+    in_kinds = {dtypes.is_inexact(a.dtype) for a in avals}
+    out_kinds = {dtypes.is_inexact(a.dtype) for a in jaxpr.out_avals}
+    if not (in_kinds <= {True} and out_kinds <= {True}) and not (in_kinds <= {False} and out_kinds <= {False}):
+        raise TypeError(
+            "linear_transpose only supports [float or complex] -> [float or complex], and integer -> integer functions, "
+            f"but got {[a.str_short() for a in avals]} -> {[a.str_short() for a in jaxpr.out_avals]}."
+        )
+
+    def transposed(cotangent: Any) -> Any:
+        given, given_tree = tree.flatten(cotangent)
+        if given_tree != store.out_tree:
+            raise TypeError(f"cotangent tree does not match function output, expected {store.out_tree} but got {given_tree}")
+        for c, aval in zip(given, jaxpr.out_avals, strict=True):
+            have = aval_of(c)
+            if have.shape != aval.shape or have.dtype != aval.dtype and not have.weak_type:
+                raise TypeError(
+                    "cotangent type does not match function output, expected "
+                    f"{aval.str_short()} but got {have.str_short()}"
+                )
+        results = backward_pass(jaxpr, [*consts, *(Linear(a) for a in avals)], given)[len(consts) :]
+        return treedef.unflatten([instantiate(c, a) for c, a in zip(results, map(_Avaled, avals), strict=True)])
+
+    return transposed
+
+
+class _Avaled:
+    """Carrier of an aval for `instantiate`."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+
+def _shaped(x: Any) -> Any:
+    if hasattr(x, "shape") and hasattr(x, "dtype") and not hasattr(x, "aval"):
+        return array_aval(tuple(x.shape), dtypes.narrow(x.dtype), bool(getattr(x, "weak_type", False)))
+    return aval_of(x)

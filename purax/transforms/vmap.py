@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vectorization: every value may carry one extra axis, every primitive says by its `batch` rule what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from purax import errors, tree
+from purax.core.aval import array_aval
+from purax.core.axes import Axis, axis_environment
+from purax.core.interpret import eval_jaxpr
+from purax.core.ir import Jaxpr, intern
+from purax.core.stage import StageTrace
+from purax.core.trace import Trace, Tracer, aval_of, bind_in, current
+from purax.primitives import shape as shapes
+from purax.transforms.flat import argument_names, check_arrays, flat_function, name_of
+from purax.transforms.reverse import _like
+
+__all__ = ["BatchTrace", "batch_flat", "batch_jaxpr", "batched_function", "vmap"]
+
+
+class BatchTracer(Tracer):
+    """One lane of a value that has an extra axis at `dim`."""
+
+    __slots__ = ("dim", "value")
+
+    def __init__(self, trace: Any, value: Any, dim: int) -> None:
+        self._trace = trace
+        aval = aval_of(value)
+        shape = aval.shape
+        self.aval = array_aval((*shape[:dim], *shape[dim + 1 :]), aval.dtype, aval.weak_type, aval.varying)
+        self.value = value
+        self.dim = dim
+
+    def origin(self) -> str:
+        """Why there is no single value."""
+        return "inside vmap it stands for one lane of many, so"
+
+
+class BatchTrace(Trace):
+    """Applies batching rules along one axis."""
+
+    __slots__ = ("axis",)
+    kind = "vmap"
+
+    def __init__(self, parent: Any, axis: Axis, name: str = "") -> None:
+        super().__init__(parent, name)
+        self.axis = axis
+
+    def process(self, primitive: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        """Apply the primitive's batching rule in the parent trace."""
+        values, dims, active = [], [], False
+        for x in operands:
+            if type(x) is BatchTracer and x._trace is self:
+                values.append(x.value)
+                dims.append(x.dim)
+                active = True
+            else:
+                values.append(x)
+                dims.append(None)
+        if not active and primitive.names_axes:
+            active = self.axis.name is not None and self.axis.name in params["axes"]
+        token = current.set(self.parent)
+        try:
+            if not active:
+                return bind_in(self.parent, primitive, operands, params)
+            outs, out_dims = primitive.batch(self.axis, tuple(values), tuple(dims), **params)
+        finally:
+            current.reset(token)
+        return tuple([o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims, strict=True)])
+
+
+def batch_flat(
+    fun: Callable[..., Sequence[Any]], axis: Axis, operands: Sequence[Any], dims: Sequence[int | None]
+) -> tuple[list[Any], list[int | None]]:
+    """Outputs of a flat function mapped over `dims` of its operands, with the axis of each output (None: not mapped)."""
+    trace = BatchTrace(current.get(), axis, getattr(fun, "__name__", ""))
+    inputs = [x if d is None else BatchTracer(trace, x, d) for x, d in zip(operands, dims, strict=True)]
+    names = None
+    if axis.name is not None:
+        names = axis_environment.set({**axis_environment.get(), axis.name: axis.size})
+    token = current.set(trace)
+    try:
+        outputs = fun(*inputs)
+    finally:
+        current.reset(token)
+        if names is not None:
+            axis_environment.reset(names)
+    outs: list[Any] = []
+    out_dims: list[int | None] = []
+    for x in outputs:
+        own = type(x) is BatchTracer and x._trace is trace
+        outs.append(x.value if own else x)
+        out_dims.append(x.dim if own else None)
+    return outs, out_dims
+
+
+def batched_function(fun: Callable[..., Sequence[Any]], axis: Axis, dims: Sequence[int | None]) -> Callable[..., list[Any]]:
+    """`fun` mapped, as a flat function whose outputs all have the mapped axis in front."""
+
+    def mapped(*operands: Any) -> list[Any]:
+        outs, out_dims = batch_flat(fun, axis, operands, dims)
+        return [to_front(o, d, axis.size) for o, d in zip(outs, out_dims, strict=True)]
+
+    mapped.__name__ = getattr(fun, "__name__", "mapped")
+    return mapped
+
+
+def to_front(x: Any, dim: int | None, size: int) -> Any:
+    """`x` with its mapped axis first; repeated along it if it has none."""
+    return shapes.broadcast_batch(x, size, 0) if dim is None else shapes.move_batch_axis(x, dim, 0)
+
+
+def batch_jaxpr(
+    jaxpr: Jaxpr, axis: Axis, batched: tuple[bool, ...], wanted: tuple[bool, ...] | None = None
+) -> tuple[Jaxpr, tuple[bool, ...]]:
+    """The mapped form of an inner jaxpr: mapped inputs and outputs carry the axis in front.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+        Without constants.
+    axis : Axis
+    batched : tuple of bool
+        Which inputs are mapped.
+    wanted : tuple of bool, optional
+        Outputs that must be mapped even if they do not depend on a mapped input (loop carries).
+
+    Returns
+    -------
+    jaxpr : Jaxpr
+        Interned, and remembered on the jaxpr it is made from.
+    out_batched : tuple of bool
+    """
+    key = ("batch", axis, batched, wanted)
+    found = jaxpr.derived.get(key)
+    if found is None:
+        trace = StageTrace(None, jaxpr.name, "vmap", embed=True)
+        inputs = [
+            trace.new_input(a.update(shape=(axis.size, *a.shape)) if b else a)
+            for a, b in zip(jaxpr.in_avals, batched, strict=True)
+        ]
+        token = current.set(trace)
+        try:
+            outs, dims = batch_flat(
+                lambda *xs: eval_jaxpr(jaxpr, (), *xs), axis, inputs, [0 if b else None for b in batched]
+            )
+            out_batched = [d is not None or (wanted is not None and wanted[i]) for i, d in enumerate(dims)]
+            outs = [to_front(o, d, axis.size) if b else o for o, d, b in zip(outs, dims, out_batched, strict=True)]
+        finally:
+            current.reset(token)
+        found = jaxpr.derived[key] = (intern(trace.close(inputs, outs).jaxpr), tuple(out_batched))
+    return found  # type: ignore[no-any-return]
+
+
+# --- public form ------------------------------------------------------------------------------------------------------------
+
+
+def vmap(
+    fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = None, axis_size: int | None = None,
+    spmd_axis_name: Any = None, sum_match: bool = False,
+) -> Callable[..., Any]:  # fmt: skip
+    """Map `fun` over an axis of its arguments, without a loop.
+
+    Parameters
+    ----------
+    fun : callable
+    in_axes : int, None, or a pytree prefix of the positional arguments
+        Axis to map over, per argument; None: the same value in every lane. Keyword arguments are mapped over axis 0.
+    out_axes : int, None, or a pytree prefix of the output
+        Where the mapped axis appears in the output.
+    axis_name : hashable, optional
+        Name for collectives (`purax.lax.psum`).
+    axis_size : int, optional
+        Needed when nothing is mapped.
+
+    Returns
+    -------
+    callable
+
+    Raises
+    ------
+    ValueError
+        Mapped axes of different sizes, or `in_axes` that does not fit the arguments.
+    """
+    del spmd_axis_name, sum_match
+    if not callable(fun):
+        raise TypeError(f"vmap: the first argument must be callable, got {fun!r}")
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if not (in_axes is None or isinstance(in_axes, (int, tuple, np.integer))):
+        raise TypeError(
+            f"vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments passed to "
+            f"the function, but got {in_axes}."
+        )
+    for leaf in tree.leaves(in_axes):
+        if not isinstance(leaf, (int, np.integer)) or isinstance(leaf, bool):
+            raise TypeError(f"vmap in_axes must be an int, None, or (nested) container with those types as leaves, but got {in_axes}.")
+    for leaf in tree.leaves(out_axes):
+        if not isinstance(leaf, (int, np.integer)) or isinstance(leaf, bool):
+            raise TypeError(f"vmap out_axes must be an int, None, or (nested) container with those types as leaves, but got {out_axes}.")
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise ValueError(
+                f"vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments passed to "
+                f"the function, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}"
+            )
+        leaves, treedef = tree.flatten((args, kwargs))
+        names = lambda: argument_names(fun, args, kwargs)  # noqa: E731
+        check_arrays(f"vmap({name_of(fun)})", leaves, names)
+        axes = tree.flatten_axes("vmap in_axes", treedef, (in_axes, 0))
+        dims = [_normal_axis(a, x, i, names) for i, (a, x) in enumerate(zip(axes, leaves, strict=True))]
+        size = _mapped_size(fun, axis_size, leaves, dims, names, in_axes)
+        flat, store = flat_function(lambda args, kwargs: fun(*args, **kwargs), treedef)
+        flat.__name__ = name_of(fun)
+        outs, out_dims = batch_flat(flat, Axis(axis_name, size), leaves, dims)
+        wanted = tree.flatten_axes("vmap out_axes", store.out_tree, out_axes)
+        placed = [_place(o, d, w, size, fun) for o, d, w in zip(outs, out_dims, wanted, strict=True)]
+        return store.out_tree.unflatten(placed)
+
+    return _like(mapped, fun, "vmap")
+
+
+def _normal_axis(axis: Any, x: Any, i: int, names: Callable[[], list[str]]) -> int | None:
+    if axis is None:
+        return None
+    ndim = aval_of(x).ndim
+    if not -ndim <= axis < ndim:
+        raise ValueError(
+            f"vmap was requested to map its argument along axis {axis}, which implies that its rank should be at least "
+            f"{axis + 1 if axis >= 0 else -axis}, but argument {names()[i]} has rank only {ndim} (its shape is {aval_of(x).shape})"
+        )
+    return int(axis) % ndim
+
+
+def _mapped_size(
+    fun: Any, given: int | None, leaves: Sequence[Any], dims: Sequence[int | None], names: Callable[[], list[str]], in_axes: Any
+) -> int:
+    sizes = {i: aval_of(x).shape[d] for i, (x, d) in enumerate(zip(leaves, dims, strict=True)) if d is not None}
+    found = set(sizes.values())
+    if given is not None:
+        found.add(given)
+    if not found:
+        if not leaves:
+            raise ValueError(f"vmap wrapped function must be passed at least one argument containing an array, got empty *args and **kwargs ({name_of(fun)})")  # noqa: E501
+        raise ValueError(f"vmap must have at least one non-None value in in_axes, or an axis_size (in_axes={in_axes})")
+    if len(found) > 1:
+        rows = "\n".join(
+            f"  * {names()[i]}: axis {dims[i]} of shape {aval_of(leaves[i]).shape} has size {size}" for i, size in sizes.items()
+        )
+        extra = f"\n  * axis_size={given}" if given is not None else ""
+        raise ValueError(errors.explain(f"vmap got inconsistent sizes for array axes to be mapped:\n{rows}{extra}", "all mapped axes have one size", "map other axes by in_axes, or pass None for arguments shared by all lanes"))  # fmt: skip
+    return int(found.pop())
+
+
+def _place(x: Any, dim: int | None, wanted: Any, size: int, fun: Any) -> Any:
+    if wanted is None:
+        if dim is not None:
+            raise ValueError(f"vmap has mapped output ({name_of(fun)}) but out_axes is None: the output depends on the mapped axis")
+        return x
+    ndim = aval_of(x).ndim + (dim is None)
+    if not -ndim <= wanted < ndim:
+        raise ValueError(f"vmap out_axes={wanted} is out of bounds for an output of {ndim} axes ({name_of(fun)})")
+    wanted = int(wanted) % ndim
+    return shapes.broadcast_batch(x, size, wanted) if dim is None else shapes.move_batch_axis(x, dim, wanted)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Meshes, specs and shardings, on stand-ins for devices: no backend is needed."""
+
+import pickle
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from purax.sharding import (
+    AbstractMesh,
+    AxisType,
+    Mesh,
+    NamedSharding,
+    P,
+    PartitionSpec,
+    SingleDeviceSharding,
+    current_mesh,
+    get_mesh,
+    placement_of,
+    set_mesh,
+    use_mesh,
+)
+from purax.sharding.named import shard_slices
+
+
+class Client:
+    """The process 0."""
+
+    def process_index(self):
+        return 0
+
+
+CLIENT = Client()
+
+
+@dataclass(frozen=True)
+class Device:
+    """A stand-in for a device."""
+
+    id: int
+    process_index: int = 0
+    client = CLIENT
+
+
+DEVICES = [Device(index) for index in range(8)]
+MESH = Mesh(np.array(DEVICES).reshape(2, 4), ("x", "y"))
+
+
+def test_specs_compare_by_what_they_mean_and_print_as_written():
+    assert P is PartitionSpec
+    assert repr(P("x", None, ("y", "z"))) == "P('x', None, ('y', 'z'))" and repr(P()) == "P()"
+    assert P(("x",)) == P("x") and P("x", None) != P("x") and P("x") != ("x",)
+    assert hash(P(["x", "y"])) == hash(P(("x", "y")))
+    assert len(P("x", None)) == 2 and list(P("x", None)) == ["x", None] and P("x", "y")[1] == "y"
+    assert P("x") + P("y") == P("x", "y") and ("x",) + P("y") == P("x", "y")
+    assert pickle.loads(pickle.dumps(P("x", P.UNCONSTRAINED))) == P("x", P.UNCONSTRAINED)
+    assert P("x", ("y", "z"), None).axis_names() == ("x", "y", "z")
+
+
+def test_a_mesh_says_what_it_is():
+    assert dict(MESH.shape) == {"x": 2, "y": 4} and MESH.size == 8 and MESH.axis_sizes == (2, 4) and not MESH.empty
+    assert MESH == Mesh(np.array(DEVICES).reshape(2, 4), ["x", "y"]) and hash(MESH) == hash(Mesh(MESH.devices, ("x", "y")))
+    assert MESH != Mesh(np.array(DEVICES).reshape(4, 2), ("x", "y")) and MESH != Mesh(MESH.devices, ("x", "z"))
+    assert repr(MESH) == "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))"
+    assert MESH.device_ids.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]] and MESH.local_devices == DEVICES
+    assert not MESH.is_multi_process and MESH.axis_types == (AxisType.Auto, AxisType.Auto)
+    assert MESH.abstract_mesh == AbstractMesh((2, 4), ("x", "y")) and dict(MESH.abstract_mesh.shape) == dict(MESH.shape)
+    assert MESH.sdy_text() == '<["x"=2, "y"=4]>'
+    assert Mesh(DEVICES, "x").axis_names == ("x",)
+    with pytest.raises(ValueError, match="2 axes .* 1 axis names"):
+        Mesh(MESH.devices, ("x",))
+    with pytest.raises(ValueError, match="name of its own"):
+        Mesh(MESH.devices, ("x", "x"))
+
+
+def test_the_current_mesh_follows_with_blocks():
+    assert current_mesh() is None and get_mesh().empty
+    other = Mesh(DEVICES[:2], ("z",))
+    with MESH as inner:
+        assert current_mesh() is inner is MESH
+        with use_mesh(other):
+            assert get_mesh() is other
+            with MESH:
+                assert current_mesh() is MESH
+        assert current_mesh() is MESH
+    with set_mesh(other):
+        assert current_mesh() is other
+    assert current_mesh() is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "hlo", "sdy"),
+    [
+        (P(), "{replicated}", "[{}, {}]"),
+        (P("x"), "{devices=[2,1,4]<=[8] last_tile_dim_replicate}", '[{"x"}, {}]'),
+        (P("y"), "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}", '[{"y"}, {}]'),
+        (P(None, "y"), "{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}", '[{}, {"y"}]'),
+        (P("x", "y"), "{devices=[2,4]<=[8]}", '[{"x"}, {"y"}]'),
+        (P("y", "x"), "{devices=[4,2]<=[2,4]T(1,0)}", '[{"y"}, {"x"}]'),
+        (P(("x", "y")), "{devices=[8,1]<=[8]}", '[{"x", "y"}, {}]'),
+        (P(("y", "x")), "{devices=[8,1]<=[2,4]T(1,0)}", '[{"y", "x"}, {}]'),
+        (P("x", P.UNCONSTRAINED), "{devices=[2,1,4]<=[8] last_tile_dim_replicate}", '[{"x"}, {?}]'),
+    ],
+    ids=str,
+)
+def test_the_two_texts_of_a_named_sharding(spec, hlo, sdy):
+    sharding = NamedSharding(MESH, spec)
+    assert sharding.hlo_sharding_text(2) == hlo
+    assert sharding.sdy_text(2) == f"#sdy.sharding<@mesh, {sdy}>"
+    if P.UNCONSTRAINED not in tuple(spec):
+        assert_pieces_cover(sharding)
+
+
+def assert_pieces_cover(sharding):
+    counted = np.zeros((8, 8), int)
+    for index in sharding.devices_indices_map((8, 8)).values():
+        assert counted[index].shape == sharding.shard_shape((8, 8))
+        counted[index] += 1
+    assert (counted == 8 // np.prod(sharding.dimension_cuts(2))).all()
+
+
+def test_pieces_follow_the_order_of_the_axes():
+    index = NamedSharding(MESH, P(("y", "x"))).devices_indices_map((8,))
+    assert index[DEVICES[4]] == (slice(1, 2),) and index[DEVICES[1]] == (slice(2, 3),)
+    assert shard_slices(NamedSharding(MESH, P()), (3,)) == ((slice(None),),) * 8
+
+
+def test_a_named_sharding_refuses_what_cannot_be():
+    with pytest.raises(ValueError, match="'z'.*'x', 'y'"):
+        NamedSharding(MESH, P("z"))
+    with pytest.raises(ValueError, match="twice"):
+        NamedSharding(MESH, P("x", "x"))
+    with pytest.raises(TypeError, match="PartitionSpec"):
+        NamedSharding(MESH, ("x",))
+    with pytest.raises(ValueError, match="axis 0 .* 2 pieces"):
+        NamedSharding(MESH, P("x")).shard_shape((3,))
+    with pytest.raises(ValueError, match="2 entries, but the array has 1"):
+        NamedSharding(MESH, P("x", None)).shard_shape((4,))
+
+
+def test_shardings_compare_by_value_and_by_effect():
+    first = NamedSharding(MESH, P("x"))
+    assert first == NamedSharding(MESH, P("x")) and hash(first) == hash(NamedSharding(MESH, P("x")))
+    assert first != NamedSharding(MESH, P("x", None)) and first.is_equivalent_to(NamedSharding(MESH, P("x", None)), 2)
+    assert not first.is_equivalent_to(NamedSharding(MESH, P("y")), 1)
+    assert NamedSharding(MESH, P()).is_fully_replicated and not first.is_fully_replicated
+    assert first.device_set == set(DEVICES) == first.addressable_devices and first.num_devices == 8
+    single = SingleDeviceSharding(DEVICES[3])
+    assert single.is_fully_replicated and single.shard_shape((5, 3)) == (5, 3) and single == SingleDeviceSharding(DEVICES[3])
+    assert single.devices_indices_map((5,)) == {DEVICES[3]: (slice(None),)}
+    assert single.is_equivalent_to(NamedSharding(Mesh([DEVICES[3]], "x"), P("x")), 1)
+    assert first.update(spec=P("y")) == NamedSharding(MESH, P("y"))
+
+
+def test_devices_of_other_processes_are_not_addressable():
+    devices = [Device(0), Device(1, process_index=1)]
+    sharding = NamedSharding(Mesh(devices, "x"), P("x"))
+    assert not sharding.is_fully_addressable and sharding.addressable_devices == {devices[0]}
+    assert sharding.addressable_devices_indices_map((4,)) == {devices[0]: (slice(0, 2),)}
+
+
+def test_placements_are_interned():
+    first = placement_of(NamedSharding(MESH, P("x")))
+    assert first is placement_of(NamedSharding(MESH, P("x"))) and first.committed and first.devices == tuple(DEVICES)
+    assert first is not placement_of(NamedSharding(MESH, P("x")), False)
+
+
+def test_no_part_of_it_needs_jaxlib():
+    code = "import purax.sharding, sys; assert not [m for m in sys.modules if m.split('.')[0] in ('jax', 'jaxlib')]"
+    code = "import sys, types; m = types.ModuleType('purax'); m.__path__ = sys.argv[1:]; sys.modules['purax'] = m; " + code
+    import purax
+
+    subprocess.run([sys.executable, "-c", code, *purax.__path__], check=True)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the rules of the house that no general tool knows.
+
+- each `__all__` is a literal list, and each name in it exists;
+- the public names are those of `docs/api.txt` (`--write` rewrites the file);
+- each primitive has samples in `tests/`;
+- each `Undefined` rule is printed with its reason, to be reviewed.
+"""
+
+import argparse
+import ast
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SNAPSHOT = ROOT / "docs" / "api.txt"
+RULES = ("infer", "reference", "jvp", "transpose", "batch", "lower", "linearize")
+
+
+def module_name(path: Path) -> str:
+    """Return the dotted name of a file of the package or the tests."""
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def declared(path: Path) -> ast.expr | None:
+    """Return the expression that a file assigns to `__all__`."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+                return value
+            case ast.AnnAssign(target=ast.Name(id="__all__"), value=value):
+                return value
+    return None
+
+
+def is_literal(value: ast.expr) -> bool:
+    """Tell whether an expression is a list or tuple of strings."""
+    return isinstance(value, ast.List | ast.Tuple) and all(
+        isinstance(one, ast.Constant) and isinstance(one.value, str) for one in value.elts
+    )
+
+
+def check_all() -> Iterator[str]:
+    """Yield what is wrong with the `__all__` lists."""
+    for path in sorted((ROOT / "purax").rglob("*.py")):
+        value = declared(path)
+        name = module_name(path)
+        if value is None:
+            continue
+        # A facade adds up the lists that it star-imports; everything else is literal.
+        if not is_literal(value):
+            if path.name != "__init__.py":
+                yield f"{name}: __all__ is not a literal list of strings"
+            continue
+        module = importlib.import_module(name)
+        for one in ast.literal_eval(value):
+            if not hasattr(module, one):
+                yield f"{name}: __all__ names {one}, which does not exist"
+
+
+def public_names() -> list[str]:
+    """Return all public names, as `module.name`, of modules without a leading underscore."""
+    names: set[str] = set()
+    for path in sorted((ROOT / "purax").rglob("*.py")):
+        name = module_name(path)
+        if any(part.startswith("_") for part in name.split(".")) or declared(path) is None:
+            continue
+        names.update(f"{name}.{one}" for one in importlib.import_module(name).__all__)
+    return sorted(names)
+
+
+def check_snapshot(write: bool) -> Iterator[str]:
+    """Yield the differences between the public names and the snapshot, or rewrite it."""
+    names = public_names()
+    if write:
+        SNAPSHOT.parent.mkdir(exist_ok=True)
+        SNAPSHOT.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+        print(f"wrote {len(names)} names to {SNAPSHOT.relative_to(ROOT)}")
+        return
+    kept = set(SNAPSHOT.read_text(encoding="utf-8").split()) if SNAPSHOT.exists() else set()
+    for name in sorted(kept - set(names)):
+        yield f"public name gone: {name} (python tools/house.py --write accepts the change)"
+    for name in sorted(set(names) - kept):
+        yield f"public name new: {name} (python tools/house.py --write accepts the change)"
+
+
+def sampled() -> set[str]:
+    """Return the names of the primitives for which a test module has samples."""
+    found: set[str] = set()
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        if "SAMPLES" in path.read_text(encoding="utf-8"):
+            for sample in getattr(importlib.import_module(module_name(path)), "SAMPLES", ()):
+                found.add(sample.primitive.name)
+    return found
+
+
+def check_primitives() -> Iterator[str]:
+    """Yield the primitives without samples; print the rules that are declared not to exist."""
+    primitive: Any = importlib.import_module("purax.core.primitive")
+    registry = dict(primitive.registry)
+    have = sampled()
+    print(f"{len(registry)} primitives; rules that cannot exist:")
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for name, one in sorted(registry.items()):
+        for rule in RULES:
+            value = getattr(one, rule, None)
+            if isinstance(value, primitive.Undefined):
+                reasons.setdefault((rule, value.reason), []).append(name)
+        if name not in have:
+            yield f"primitive without samples: {name}"
+    for (rule, reason), names in sorted(reasons.items()):
+        print(f"  {rule}: {reason}: {', '.join(names)}")
+
+
+def main() -> int:
+    """Run the checks; return 1 if one of them found something."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="rewrite docs/api.txt")
+    options = parser.parse_args()
+    sys.path.insert(0, str(ROOT))
+    for path in sorted((ROOT / "purax").rglob("*.py")):
+        if path.name != "__main__.py":
+            importlib.import_module(module_name(path))
+    problems = [*check_all(), *check_snapshot(options.write), *check_primitives()]
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
