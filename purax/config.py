@@ -16,12 +16,25 @@ from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from operator import attrgetter
+from threading import Lock
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from purax.errors import SealedSettingError, SettingValueError, UnknownSettingError, explain
 
-__all__ = ["ACCEPTED", "SETTINGS", "Override", "TraceKey", "current", "read", "seal", "trace_key", "update", "values"]
+__all__ = [
+    "ACCEPTED",
+    "SETTINGS",
+    "Override",
+    "TraceKey",
+    "current",
+    "read",
+    "seal",
+    "trace_key",
+    "update",
+    "values",
+    "watch",
+]
 
 
 # ---- kinds of values: each parser takes what a user wrote and returns the value to keep, or raises ValueError
@@ -110,12 +123,6 @@ _TABLE = (
     Setting("enable_checks", _flag, False, "verify each jaxpr that is made"),
     Setting("log_compiles", _flag, False, "log each trace and compile"),
     Setting("explain_cache_misses", _flag, False, "log which part of a key made a trace necessary"),
-    Setting(
-        "traceback_filtering",
-        _one_of("auto", "off", "tracebackhide", "remove_frames", "quiet_remove_frames"),
-        "auto",
-        "leave purax's own frames out of tracebacks",
-    ),
     Setting("default_device", _anything, None, "device, or platform name, of new arrays"),
     Setting("platforms", _text, None, "platforms to start, in order: 'cpu', 'cuda,cpu'", ("jax_platform_name",)),
     Setting("num_cpu_devices", _integer, -1, "number of virtual CPU devices; -1 leaves it to XLA_FLAGS, else 1"),
@@ -186,6 +193,7 @@ ACCEPTED: dict[str, tuple[Any, str]] = {
     "jax_disable_most_optimizations": (False, _UNUSED),
     "jax_compiler_enable_remat_pass": (True, _UNUSED),
     "jax_include_full_tracebacks_in_locations": (True, _UNUSED),
+    "jax_traceback_filtering": ("auto", "tracebacks are left whole; errors name the line of the user"),
     "jax_traceback_in_locations_limit": (10, _UNUSED),
     "jax_tracer_error_num_traceback_frames": (5, _UNUSED),
     "jax_hlo_source_file_canonicalization_regex": (None, _UNUSED),
@@ -291,6 +299,7 @@ def _from_environment() -> Settings:
 _base: Settings = _from_environment()
 _local: ContextVar[_Layer | None] = ContextVar("purax_settings", default=None)
 _sealed: dict[str, str] = {}
+_lock = Lock()
 
 
 def current() -> Settings:
@@ -364,17 +373,38 @@ def update(name: str, value: Any) -> None:
         return
     own = _resolve(name)
     parsed = _parse(own, value, f"the setting {name!r}")
-    if parsed == getattr(_base, own) and type(parsed) is type(getattr(_base, own)):
-        return
-    if own in _sealed:
-        raise SealedSettingError(explain(f"the setting {name!r} got {value!r}.", _sealed[own], "set it before that."))
-    _base = Settings(_as_dict(_base) | {own: parsed})
+    with _lock:
+        before = getattr(_base, own)
+        if parsed == before and type(parsed) is type(before):
+            return
+        if own in _sealed:
+            raise SealedSettingError(
+                explain(f"the setting {name!r} got {value!r}.", _sealed[own], "set it before that.")
+            )
+        _base = Settings(_as_dict(_base) | {own: parsed})
+    _tell(own, 1 if parsed else -1)
 
 
 def seal(*names: str, why: str) -> None:
     """Refuse further changes of some settings: the runtime calls it when a backend has started from them."""
     for name in names:
         _sealed[_resolve(name)] = why
+
+
+_watchers: dict[str, Callable[[int], None]] = {}
+
+
+def watch(name: str, callback: Callable[[int], None]) -> None:
+    """Call back with 1 each time a flag is turned on, by an update or a `with` block, and with -1 when that ends."""
+    _watchers[name] = callback
+    if getattr(_base, name):
+        callback(1)
+
+
+def _tell(name: str, step: int) -> None:
+    watcher = _watchers.get(name)
+    if watcher is not None:
+        watcher(step)
 
 
 class Override:
@@ -418,12 +448,16 @@ class Scope(ContextDecorator):
         layer = _local.get()
         overrides = {self._name: self._value} if layer is None else layer.overrides | {self._name: self._value}
         self._tokens.append(_local.set(_Layer(overrides)))
+        if self._value:
+            _tell(self._name, 1)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         del kind, error, traceback
         _local.reset(self._tokens.pop())
+        if self._value:
+            _tell(self._name, -1)
 
 
 # ---- the module as an object with one property per name
@@ -443,7 +477,6 @@ check_tracer_leaks: bool
 enable_checks: bool
 log_compiles: bool
 explain_cache_misses: bool
-traceback_filtering: str
 default_device: Any
 platforms: str | None
 num_cpu_devices: int

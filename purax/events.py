@@ -2,7 +2,8 @@
 """What happens inside, as typed events for whoever listens.
 
 A place that has something to tell writes `if events.listening: events.emit(events.Compiled(...))`: nothing is made, and
-one global is read, while nobody listens.
+one global is read, while nobody listens. The settings `log_compiles` and `explain_cache_misses` listen too, and write to the
+logger "purax".
 """
 
 from collections.abc import Callable, Iterator
@@ -10,6 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
+
+from purax import config
+from purax.lazy import lazy
 
 __all__ = [
     "CacheHit",
@@ -89,6 +93,7 @@ Listener = Callable[[Event], None]
 
 listening = False
 _listeners: tuple[Listener, ...] = ()
+_logs_wanted = 0
 _lock = Lock()
 
 
@@ -138,7 +143,7 @@ class _Subscription:
 def _publish(listeners: tuple[Listener, ...]) -> None:
     global _listeners, listening
     _listeners = listeners
-    listening = bool(listeners)
+    listening = bool(listeners) or _logs_wanted > 0
 
 
 @contextmanager
@@ -177,3 +182,41 @@ def emit(event: Event) -> None:
     """Hand an event to all listeners."""
     for listener in _listeners:
         listener(event)
+    if _logs_wanted:
+        _log(event)
+
+
+# ---- logging
+
+logging = lazy("logging")
+
+
+def _want_logs(step: int) -> None:
+    global _logs_wanted
+    with _lock:
+        _logs_wanted += step
+        _publish(_listeners)
+
+
+def _log(event: Event) -> None:
+    # The flags may be on in another thread only.
+    settings = config.current()
+    text = None
+    if settings.log_compiles:
+        match event:
+            case Traced(name, equations, seconds):
+                text = f"traced {name}: {equations} equations in {seconds:.6f} s"
+            case Lowered(name, characters, seconds):
+                text = f"lowered {name}: {characters} characters of StableHLO in {seconds:.6f} s"
+            case Compiled(name, seconds):
+                text = f"compiled {name} in {seconds:.6f} s"
+            case CacheHit(name, where, seconds):
+                text = f"found {name} compiled, in {where}, in {seconds:.6f} s"
+    if settings.explain_cache_misses and isinstance(event, CacheMiss):
+        text = f"nothing compiled fits {event.name}: {event.part} was {event.old!r}, is {event.new!r} ({event.where})"
+    if text is not None:
+        logging.getLogger("purax").warning(text)
+
+
+config.watch("log_compiles", _want_logs)
+config.watch("explain_cache_misses", _want_logs)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from purax import events
+from purax import config, contexts, events
 
 
 def test_listeners_get_events_in_order_until_they_stop():
@@ -38,3 +38,18 @@ def test_listening_is_off_when_the_block_raises():
 def test_events_cannot_be_changed():
     with pytest.raises(AttributeError):
         events.Compiled("f").name = "g"
+
+
+def test_settings_write_events_to_the_logger(caplog):
+    events.emit(events.Compiled("silent"))
+    with contexts.log_compiles(True):
+        assert events.listening
+        events.emit(events.Compiled("f", seconds=0.5))
+        events.emit(events.CacheMiss("f", part="dtype"))
+    config.update("explain_cache_misses", True)
+    events.emit(events.Compiled("silent"))
+    events.emit(events.CacheMiss("g", part="shape", old=(2,), new=(3,)))
+    config.update("explain_cache_misses", False)
+    assert not events.listening
+    texts = [record.getMessage() for record in caplog.records]
+    assert len(texts) == 2 and "compiled f in 0.5" in texts[0] and "g: shape was (2,), is (3,)" in texts[1]

@@ -44,6 +44,16 @@ def is_literal(value: ast.expr) -> bool:
     )
 
 
+def check_imports() -> Iterator[str]:
+    """Yield the modules that cannot be imported."""
+    for path in sorted((ROOT / "purax").rglob("*.py")):
+        if path.name != "__main__.py":
+            try:
+                importlib.import_module(module_name(path))
+            except Exception as error:
+                yield f"{module_name(path)} cannot be imported: {type(error).__name__}: {error}"
+
+
 def check_all() -> Iterator[str]:
     """Yield what is wrong with the `__all__` lists."""
     for path in sorted((ROOT / "purax").rglob("*.py")):
@@ -122,10 +132,9 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="rewrite docs/api.txt")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))
-    for path in sorted((ROOT / "purax").rglob("*.py")):
-        if path.name != "__main__.py":
-            importlib.import_module(module_name(path))
-    problems = [*check_all(), *check_snapshot(options.write), *check_primitives()]
+    problems = [*check_imports()]
+    if not problems:
+        problems = [*check_all(), *check_snapshot(options.write), *check_primitives()]
     for problem in problems:
         print(problem)
     return 1 if problems else 0

@@ -11,7 +11,7 @@ import numpy as np
 from purax.control.program import build, merge, partition, permuted, take
 from purax.core.aval import array_aval
 from purax.core.interpret import eval_jaxpr, reference_eval
-from purax.core.ir import Jaxpr, intern
+from purax.core.ir import Jaxpr, Var, intern
 from purax.core.passes import dead_code
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
@@ -156,7 +156,8 @@ class Scan(Primitive):
     def transpose(self, cotangents: Any, operands: Any, **params: Any) -> Any:
         """A scan in the other direction; cotangents of linear constants are summed in the carry."""
         jaxpr, consts, carry, length = params["jaxpr"], params["consts"], params["carry"], params["length"]
-        linear = [is_linear(x) for x in operands]
+        marked = [is_linear(x) for x in operands]
+        linear = _spread_linear(jaxpr, marked, consts, carry)
         original = linear[consts : consts + carry]
         if not all(original):
             operands, linear, jaxpr, consts, carry, kept = _fix_carry(operands, linear, jaxpr, consts, carry, params)
@@ -332,6 +333,22 @@ class _Step:
         return b.emit(
             f"stablehlo.dynamic_update_slice {rows}, {piece}, {starts} : ({rows.hlo}, {piece.hlo}, {types}) -> {rows.hlo}", aval
         )
+
+
+def _spread_linear(jaxpr: Jaxpr, marked: Sequence[bool], consts: int, carry: int) -> list[bool]:
+    """Which operands are linear, counting carries that start from explicit zeros but receive linear values."""
+    linear = list(marked)
+    while True:
+        found = {v for v, m in zip(jaxpr.invars, linear, strict=True) if m}
+        for eqn in jaxpr.eqns:
+            if any(a in found for a in eqn.invars if type(a) is Var):
+                found.update(eqn.outvars)
+        grown = list(linear)
+        for i, out in enumerate(jaxpr.outvars[:carry]):
+            grown[consts + i] = grown[consts + i] or (type(out) is Var and out in found)
+        if grown == linear:
+            return linear
+        linear = grown
 
 
 def _fix_carry(operands: Any, linear: Any, jaxpr: Jaxpr, consts: int, carry: int, params: dict[str, Any]) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from purax import ShapeDtypeStruct, eval_shape, grad, jit, tree
+from purax.control.placement import with_sharding_constraint
 from purax.core.trace import current
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "grad",
     "register_mapping",
     "register_node",
+    "with_sharding_constraint",
 ]
 
 

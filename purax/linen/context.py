@@ -10,7 +10,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["InterceptorContext", "Call", "intercept_methods", "intercepted", "running"]
+__all__ = [
+    "Call",
+    "InterceptorContext",
+    "disable_named_call",
+    "enable_named_call",
+    "intercept_methods",
+    "intercepted",
+    "override_named_call",
+    "running",
+]
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,36 @@ class _Running(threading.local):
 
 
 running = _Running()
+
+
+class _NamedCalls:
+    """Whether operations of a module carry its name in programs and profiles; one setting for all threads."""
+
+    enabled = False
+
+
+named_calls = _NamedCalls()
+
+
+def enable_named_call() -> None:
+    """Put the names of modules on the operations that they trace."""
+    named_calls.enabled = True
+
+
+def disable_named_call() -> None:
+    """Stop putting the names of modules on operations."""
+    named_calls.enabled = False
+
+
+@contextmanager
+def override_named_call(enable: bool = True) -> Iterator[None]:
+    """Enable or disable the names of modules on operations within the block."""
+    before = named_calls.enabled
+    named_calls.enabled = enable
+    try:
+        yield
+    finally:
+        named_calls.enabled = before
 
 
 @dataclass(frozen=True)

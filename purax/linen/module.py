@@ -21,7 +21,7 @@ from purax.linen.context import intercepted, running
 from purax.linen.declare import ModuleState, Setup, map_attribute, unspecified_parent
 from purax.linen.filters import CollectionFilter, DenyList
 from purax.linen.scope import Scope, Variable
-from purax.linen.summary import record_call, module_paths, tabulate
+from purax.linen.summary import module_paths, record_call, tabulate_module
 
 __all__ = ["Module", "merge_param", "share_scope"]
 
@@ -490,7 +490,7 @@ class Module:
             raise errors.ScopeVariableNotFoundError(name, collection, scope.path_text)
         return tree.map(pnp.add, value, scope.get_variable(collection, name))
 
-    tabulate = tabulate
+    tabulate = tabulate_module
     module_paths = module_paths
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from purax.linen._support import ShapeDtypeStruct, eval_shape, flops_of, grad
 from purax.linen.context import Call, running
 from purax.linen.filters import CollectionFilter, DenyList
 
-__all__ = ["module_paths", "tabulate"]
+__all__ = ["module_paths", "tabulate", "tabulate_module"]
 
 _no_intermediates = DenyList("intermediates")
 
@@ -215,7 +215,7 @@ def _count_flops(row: Row, gradient: bool) -> int | None:
         return None
 
 
-def tabulate(
+def tabulate_module(
     self: Any,
     rngs: Any,
     *args: Any,
@@ -278,3 +278,27 @@ def module_paths(
     """Return the modules that a call on these inputs runs, unbound, by path such as "encoder/Dense_0"."""
     rows, _ = _rows(self, rngs, args, kwargs, mutable, None, show_repeated)
     return {"/".join(row.path): row.call.module for row in rows}
+
+
+def tabulate(module: Any, rngs: Any, **options: Any) -> Callable[..., str]:
+    """Return a function that tabulates a module for the arguments it is called with.
+
+    Parameters
+    ----------
+    module : Module
+        Module to show.
+    rngs : key or dict of keys
+        As for `init`.
+    **options
+        As for `Module.tabulate`, and keyword arguments of the call.
+
+    Returns
+    -------
+    callable
+        `(*args, **kwargs) -> str`.
+    """
+
+    def table(*args: Any, **kwargs: Any) -> str:
+        return tabulate_module(module, rngs, *args, **options, **kwargs)
+
+    return table

@@ -23,7 +23,7 @@ from purax.core.aval import array_aval
 from purax.core.hooks import hooks
 from purax.core.trace import aval_of
 from purax.numpy import _ops as ops
-from purax.runtime.array import wrap_host
+from purax.runtime.transfer import put
 
 __all__ = [
     "Binary",
@@ -120,35 +120,18 @@ def _sized(x: Any, dtype: Any, weak: bool) -> Any:
     return x if aval is not None and aval.dtype == dtype else convert(x, dtype, weak)
 
 
-_constants: dict[Any, Any] = {}
-
-
 def _scalar(value: Any, dtype: Any, weak: bool) -> Any:
-    """The rank-0 Array of a Python scalar; remembered, zeros and NaN aside (0.0 == -0.0, nan != nan)."""
-    key = (type(value), value, dtype, weak)
-    found = _constants.get(key)
-    if found is None:
-        found = wrap_host(array_aval((), dtype, weak), _exact(value, dtype))
-        if value and value == value:  # noqa: PLR0124  NaN
-            if len(_constants) > 4096:
-                _constants.clear()
-            _constants[key] = found
-    return found
-
-
-def _exact(value: Any, dtype: Any) -> np.ndarray:
-    if type(value) is int and dtypes.is_integer(dtype):
+    """The rank-0 Array of a Python scalar."""
+    if type(value) is int and dtypes.is_integer(dtype) and not _fits(value, dtype):
         limits = dtypes.iinfo(dtype)
-        if not limits.min <= value <= limits.max:
-            raise errors.IntegerOverflowError(
-                errors.explain(
-                    f"the Python integer {value} is out of bounds for {dtype}.",
-                    f"an array of {dtype} holds {limits.min} to {limits.max}.",
-                    "convert the array to a wider dtype, or the integer to an array, first.",
-                )
+        raise errors.IntegerOverflowError(
+            errors.explain(
+                f"the Python integer {value} is out of bounds for {dtype}.",
+                f"an array of {dtype} holds {limits.min} to {limits.max}.",
+                "convert the array to a wider dtype, or the integer to an array, first.",
             )
-    with np.errstate(all="ignore"):
-        return np.asarray(value, dtype)
+        )
+    return put(value, array_aval((), dtype, weak))
 
 
 # ---- dtypes of several operands
@@ -383,6 +366,12 @@ def _closed(plan: Any, a: Any, b: Any) -> Any:
     return lambda x, y: strict(spread(_sized(x, dtype, weak), shape), spread(_sized(y, dtype, weak), shape))
 
 
+_limits: dict[Any, tuple[int, int]] = {}
+
+
 def _fits(value: int, dtype: Any) -> bool:
-    limits = dtypes.iinfo(dtype)
-    return bool(limits.min <= value <= limits.max)
+    found = _limits.get(dtype)
+    if found is None:
+        limits = dtypes.iinfo(dtype)
+        found = _limits[dtype] = int(limits.min), int(limits.max)
+    return found[0] <= value <= found[1]

@@ -17,7 +17,7 @@ from purax.core.primitive import Primitive
 from purax.primitives import base, cast, operands, shape
 from purax.primitives.base import is_linear
 from purax.primitives.family import (
-    ARITHMETIC, COMPLEX, FLOAT, HOST, HOST_FLOAT, HOST_INTEGER, INEXACT, INTEGER, ORDERED, REAL, SIGNED_OR_INEXACT,
+    ARITHMETIC, COMPLEX, FLOAT, HOST, HOST_FLOAT, INEXACT, INTEGER, ORDERED, REAL, SIGNED_OR_INEXACT,
     Elementwise, Kinds, inline, on, result_aval, widened,
 )  # fmt: skip
 
@@ -179,7 +179,7 @@ def _sign(x: Any) -> Any:
 
 def _abs_tangent(t: Any, y: Any, x: Any) -> Any:
     if not dtypes.is_complex(x.aval.dtype if hasattr(x, "aval") else operands.aval_of(x).dtype):
-        return mul(t, sign(x))
+        return select(ge(x, shape.full_like(x, 0)), t, neg(t))
     # d|x| = Re(t conj(x) / |x|), with 0 for the direction of 0.
     safe = select(eq(y, shape.full_like(y, 0)), shape.full_like(y, 1), y)
     direction = complex(div(real(x), safe), div(neg(imag(x)), safe))
@@ -266,11 +266,11 @@ def minimum(x: Any, y: Any) -> Any:
 
 max_p = Elementwise(
     "max", (BOTH, BOTH), _lower_extremum("maximum", "gt"), maximum,
-    lambda t, z, x, y: _tie(t, z, x, y), lambda t, z, x, y: _tie(t, z, y, x), exact=on(HOST_INTEGER), ufunc=np.maximum,
+    lambda t, z, x, y: _tie(t, z, x, y), lambda t, z, x, y: _tie(t, z, y, x), exact=on(HOST),
 )  # fmt: skip
 min_p = Elementwise(
     "min", (BOTH, BOTH), _lower_extremum("minimum", "lt"), minimum,
-    lambda t, z, x, y: _tie(t, z, x, y), lambda t, z, x, y: _tie(t, z, y, x), exact=on(HOST_INTEGER), ufunc=np.minimum,
+    lambda t, z, x, y: _tie(t, z, x, y), lambda t, z, x, y: _tie(t, z, y, x), exact=on(HOST),
 )  # fmt: skip
 nextafter_p = Elementwise("nextafter", (FLOAT, FLOAT), "chlo.next_after", lambda x, y: np.where(x == y, y, np.nextafter(x, y)), None, None)
 
@@ -357,22 +357,18 @@ class Pow(Primitive):
         return (widened(np.power)(x, np.asarray(y).astype(x.dtype)),)
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
-        """y x^(y-1) to x, where an exponent of 0 gives 0; log(x) x^y to y, with log(0) taken as 0 where x^y is 0 too."""
+        """y x^(y-1) to x and log(x) x^y to y; a factor of zero wins: exponents of 0, and bases of 0 in the second."""
         (x, y), (tx, ty) = primals, tangents
         out = self.bind1(x, y)
         total = None
         if tx is not None:
-            exponent = y if operands.aval_of(y).dtype == operands.aval_of(x).dtype else cast.convert_element_type(
-                y, operands.aval_of(x).dtype
-            )  # fmt: skip
-            is_zero = eq(exponent, shape.full_like(exponent, 0))
-            lowered = select(is_zero, shape.full_like(exponent, 1), sub(exponent, 1))
-            total = strong_mul(tx, strong_mul_p.bind1(*operands.coerce("pow", exponent, pow(x, lowered)), both=True))
+            exponent = cast.convert_element_type(y, operands.aval_of(x).dtype)
+            slope = strong_mul_p.bind1(*operands.coerce("pow", exponent, pow(x, sub(exponent, 1))), both=True)
+            total = strong_mul(tx, slope)
         if ty is not None:
-            # At x = 0 and y > 0 the limit is 0; where y is 0 as well, x^y = 1 has derivative log(0) = -inf from above.
-            at_zero = bitwise_and(eq(x, shape.full_like(x, 0)), ne(y, shape.full_like(y, 0)))
-            safe = select(at_zero, shape.full_like(x, 1), x)
-            total = base.add_tangents(total, strong_mul(ty, mul(log(safe), out)))
+            safe = select(eq(x, shape.full_like(x, 0)), shape.full_like(x, 1), x)
+            slope = strong_mul_p.bind1(*operands.coerce("pow", log(safe), out), both=True)
+            total = base.add_tangents(total, strong_mul(ty, slope))
         return (out,), (total,)
 
     def batch(self, axis: Any, values: Any, dims: Any) -> Any:
@@ -457,7 +453,7 @@ def sign(x: Any) -> Any:
 
 
 def abs(x: Any) -> Any:
-    """Absolute value of each element; real for complex operands. The derivative at 0 is 0 by convention."""
+    """Absolute value of each element; real for complex operands. At 0 its derivative is 1 for real, 0 for complex elements."""
     return abs_p.bind1(operands.lift(x))
 
 

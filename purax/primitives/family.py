@@ -18,7 +18,7 @@ from purax.core.primitive import Primitive
 
 __all__ = [
     "ANY", "ARITHMETIC", "BITS", "BOOL", "COMPLEX", "FLOAT", "HOST", "HOST_FLOAT", "HOST_INTEGER", "INEXACT", "INTEGER",
-    "ORDERED", "REAL", "SIGNED_OR_INEXACT", "Elementwise", "Kinds", "inline", "on", "result_aval", "widened",
+    "ORDERED", "REAL", "SIGNED_OR_INEXACT", "Elementwise", "Kinds", "in_float32", "inline", "on", "result_aval", "widened",
 ]  # fmt: skip
 
 
@@ -69,9 +69,23 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
     return compute
 
 
+def in_float32(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """A formula over primitives, evaluated in float32 for narrower floats."""
+
+    def compute(*xs: Any, **params: Any) -> Any:
+        dtype = xs[0].aval.dtype
+        if dtype.itemsize <= 2 and dtypes.is_float(dtype):
+            wide = [cast.convert_element_type(x, dtypes.float32) for x in xs]
+            return cast.convert_element_type(formula(*wide, **params), dtype)
+        return formula(*xs, **params)
+
+    return compute
+
+
 def inline(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """A `lower` rule that writes a formula over other primitives."""
-    return lambda b, ins, outs, **params: b.inline(formula, ins, **params)
+    """A `lower` rule that writes a formula over other primitives, in float32 for narrower floats."""
+    wide = in_float32(formula)
+    return lambda b, ins, outs, **params: b.inline(wide, ins, **params)
 
 
 class Elementwise(Primitive):
@@ -176,4 +190,4 @@ def result_aval(avals: Any, dtype: Any) -> Any:
     return array_aval(first.shape, dtype, weak, varying)
 
 
-from purax.primitives import base, operands  # noqa: E402  (siblings import this module's names)
+from purax.primitives import base, cast, operands  # noqa: E402  (siblings import this module's names)

@@ -144,7 +144,9 @@ class Gather(Primitive):
         rest, inner = iter(outer), iter(window)
         return (x.update(shape=[next(inner) if d in offsets else next(rest) for d in range(total)]),)
 
-    def reference(self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, mode: Any, fill_value: Any, **_: Any) -> Any:  # fmt: skip
+    def reference(
+        self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, mode: Any, fill_value: Any, **_: Any
+    ) -> Any:  # fmt: skip
         numbers = dimension_numbers
         index_map, offsets = numbers.start_index_map, numbers.offset_dims
         limits = np.array([x.shape[d] - slice_sizes[d] for d in index_map], np.int64)
@@ -351,6 +353,18 @@ def gather(
 
 def _axes(axes: Sequence[int]) -> tuple[int, ...]:
     return tuple([operator.index(d) for d in axes])
+
+
+def take_along(x: Any, indices: Any, axis: int) -> Any:
+    """Elements of `x` at `indices` along `axis`; both have equal shapes elsewhere, and indices are within bounds."""
+    ndim = aval_of(x).ndim
+    others = tuple([d for d in range(ndim) if d != axis])
+    numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
+    return gather_p.bind1(
+        x, shape.broadcast_in_dim(indices, (*aval_of(indices).shape, 1), range(ndim)), dimension_numbers=numbers,
+        slice_sizes=(1,) * ndim, indices_are_sorted=False, unique_indices=False,
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS, fill_value=None,
+    )  # fmt: skip
 
 
 def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:

@@ -148,8 +148,8 @@ class Pad(Primitive):
             step = interior + 1
             first = max(0, -(low // step))  # the first element that lands inside
             last = min(n, (size - 1 - low) // step + 1)
-            source.append(slice(first, max(first, last)))
-            target.append(slice(low + first * step, max(0, low + (max(first, last) - 1) * step + 1), step))
+            source.append(builtins.slice(first, max(first, last)))
+            target.append(builtins.slice(low + first * step, max(0, low + (max(first, last) - 1) * step + 1), step))
         if all(s.start < s.stop for s in source):
             out[tuple(target)] = x[tuple(source)]
         return (out,)

@@ -103,7 +103,7 @@ class Reduction(Primitive):
     """Reduction of one operand over `axes` by an associative operation with an identity."""
 
     op: str  # name of the operation in StableHLO
-    ufunc: Any
+    numpy_op: Any
     accepts: tuple[Any, ...]  # dtype tests, one of which must hold
     wide = False  # narrow floats accumulate in float32
 
@@ -115,10 +115,10 @@ class Reduction(Primitive):
         return (operand.update(shape=dropped(operand.shape, axes)),)
 
     def reference(self, operand: Any, *, axes: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-        """The ufunc's reduction."""
+        """NumPy's reduction."""
         dtype = operand.dtype
         work = operand.astype(accumulator(dtype))
-        out = self.ufunc.reduce(work, axis=axes, dtype=work.dtype, initial=identity_of(self.op, work.dtype)) if axes else work
+        out = self.numpy_op.reduce(work, axis=axes, dtype=work.dtype, initial=identity_of(self.op, work.dtype)) if axes else work
         return (np.asarray(out, dtype),)
 
     def exact(self, avals: Any, params: Any) -> bool:
@@ -171,7 +171,7 @@ def _is_bits(dtype: Any) -> bool:
 class ReduceSum(Reduction):
     """Sum; linear."""
 
-    op, ufunc, accepts, wide = "add", np.add, (_is_number,), True
+    op, numpy_op, accepts, wide = "add", np.add, (_is_number,), True
 
     def jvp(self, primals: Any, tangents: Any, *, axes: tuple[int, ...]) -> Any:
         """The sum of the tangent."""
@@ -187,7 +187,7 @@ class ReduceSum(Reduction):
 class ReduceProd(Reduction):
     """Product. The derivative multiplies the other elements pairwise in a tree: right at zeros, in any order."""
 
-    op, ufunc, accepts, wide = "multiply", np.multiply, (_is_number,), True
+    op, numpy_op, accepts, wide = "multiply", np.multiply, (_is_number,), True
 
     def jvp(self, primals: Any, tangents: Any, *, axes: tuple[int, ...]) -> Any:
         """d(ab) = a db + b da up a binary tree of halves."""
@@ -275,13 +275,13 @@ def _hits(x: Any, extremum: Any, axes: tuple[int, ...]) -> Any:
 class ReduceMax(Extremum):
     """Maximum."""
 
-    op, ufunc = "maximum", np.maximum
+    op, numpy_op = "maximum", np.maximum
 
 
 class ReduceMin(Extremum):
     """Minimum."""
 
-    op, ufunc = "minimum", np.minimum
+    op, numpy_op = "minimum", np.minimum
 
 
 # --- bits ---------------------------------------------------------------------------------------------------------------------
@@ -290,19 +290,19 @@ class ReduceMin(Extremum):
 class ReduceAnd(Reduction):
     """Bitwise (logical) and."""
 
-    op, ufunc, accepts = "and", np.bitwise_and, (_is_bits,)
+    op, numpy_op, accepts = "and", np.bitwise_and, (_is_bits,)
 
 
 class ReduceOr(Reduction):
     """Bitwise (logical) or."""
 
-    op, ufunc, accepts = "or", np.bitwise_or, (_is_bits,)
+    op, numpy_op, accepts = "or", np.bitwise_or, (_is_bits,)
 
 
 class ReduceXor(Reduction):
     """Bitwise (logical) exclusive or."""
 
-    op, ufunc, accepts = "xor", np.bitwise_xor, (_is_bits,)
+    op, numpy_op, accepts = "xor", np.bitwise_xor, (_is_bits,)
 
 
 # --- positions ----------------------------------------------------------------------------------------------------------------

@@ -86,13 +86,13 @@ class Scatter(Primitive):
     """`operand, indices, updates`; subclasses say how an update meets the old element, and differentiate that."""
 
     operation: str  # StableHLO operation on (old, update); "" replaces
-    ufunc: Any = None
+    meets: Any = None  # NumPy ufunc of (old, update); None replaces
     exact_floats = True  # NumPy's ufunc.at gives XLA's bits for floats too
 
     def exact(self, avals: Any, params: Any) -> bool:
         """Replacing moves bits; integer arithmetic is exact; float32 and float64 sums run in the same order on the host."""
         dtype = avals[0].dtype
-        if self.ufunc is None:
+        if self.meets is None:
             return True
         return dtypes.is_integer(dtype) or (self.exact_floats and dtype in (np.float32, np.float64))
 
@@ -121,10 +121,10 @@ class Scatter(Primitive):
         out = np.array(x)
         places, values = host_places(x, indices, updates, dimension_numbers, mode)
         if values.size:
-            if self.ufunc is None:
+            if self.meets is None:
                 out[places] = values
             else:
-                self.ufunc.at(out, places, values)
+                self.meets.at(out, places, values)
         return (out,)
 
     def _jvp_linear(self, primals: Any, tangents: Any, params: Any) -> Any:
@@ -253,7 +253,8 @@ class ScatterSet(Scatter):
         # a sum without conflicts, so that it can be transposed.
         aval = aval_of(updates)
         dtype = np.dtype(np.int32 if aval.size < np.iinfo(np.int32).max else np.int64)
-        numbers = elementwise.add(shape.reshape(shape.iota(dtype, aval.size), aval.shape), shape.full_like_aval(aval.update(dtype=dtype), 1))  # fmt: skip
+        from_zero = shape.reshape(shape.iota(dtype, aval.size), aval.shape)
+        numbers = elementwise.add(from_zero, shape.full_like_aval(aval_of(from_zero), 1))
         kept = self.bind1(_zeros(x, numbers), indices, numbers, **params)
         out = self.bind1(*primals, **params)
         tangent = None
@@ -283,7 +284,7 @@ class ScatterAdd(Scatter):
     """Add."""
 
     operation = "stablehlo.add"
-    ufunc = np.add
+    meets = np.add
 
     def combine(self, b: Any, old: Any, new: Any) -> Any:
         """The sum; booleans meet by `or`."""
@@ -309,7 +310,7 @@ class ScatterSub(ScatterAdd):
     """Subtract."""
 
     operation = "stablehlo.subtract"
-    ufunc = np.subtract
+    meets = np.subtract
 
     def signed(self, t: Any) -> Any:
         """Minus the cotangent."""
@@ -320,7 +321,7 @@ class ScatterMul(Scatter):
     """Multiply. Linear in the operand."""
 
     operation = "stablehlo.multiply"
-    ufunc = np.multiply
+    meets = np.multiply
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         x, indices, updates = primals
@@ -379,14 +380,14 @@ class ScatterMin(ScatterExtremum):
     """Minimum."""
 
     operation = "stablehlo.minimum"
-    ufunc = np.minimum
+    meets = np.minimum
 
 
 class ScatterMax(ScatterExtremum):
     """Maximum."""
 
     operation = "stablehlo.maximum"
-    ufunc = np.maximum
+    meets = np.maximum
 
 
 class ScatterApply(Primitive):

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes
-from purax.core.trace import aval_of
-from purax.primitives import elementwise, operands, shape
+from purax.lazy import lazy
+from purax.primitives import cast, elementwise, operands, shape
 from purax.primitives.elementwise import strong_mul
-from purax.primitives.family import INEXACT, Elementwise, widened
+from purax.primitives.family import INEXACT, Elementwise, inline, widened
 
 __all__ = [
     "acos", "acos_p", "acosh", "acosh_p", "asin", "asin_p", "asinh", "asinh_p", "atan", "atan2", "atan2_p", "atan_p", "atanh",
@@ -23,6 +23,7 @@ __all__ = [
     "log_p", "logistic", "logistic_p", "sin", "sin_p", "sinh", "sinh_p", "tan", "tan_p", "tanh", "tanh_p",
 ]  # fmt: skip
 
+scipy_special = lazy("scipy.special")
 LN_2 = float(np.log(2))
 
 # --- the rows ------------------------------------------------------------------------------------------------------------------
@@ -39,16 +40,82 @@ def _one_minus_square(y: Any) -> Any:
 
 
 def _logistic(x: Any) -> Any:
-    return 1 / (1 + np.exp(-x))
+    small = np.exp(np.where(x.real > 0, -x, x))  # never overflows
+    return np.where(x.real > 0, 1, small) / (1 + small)
 
 
 def _lower_logistic(b: Any, ins: Any, outs: Any) -> list[Any]:
-    return [b.emit(f"stablehlo.logistic {ins[0]} : {outs[0].hlo}", outs[0])]
+    dtype = outs[0].dtype
+    x = b.convert(ins[0], dtypes.float32) if dtypes.itemsize_bits(dtype) <= 16 else ins[0]
+    return [b.convert(b.emit(f"stablehlo.logistic {x} : {x.hlo}", x.aval), dtype)]
+
+
+def _log1p(x: Any) -> Any:
+    return scipy_special.log1p(x) if dtypes.is_complex(x.dtype) else np.log1p(x)
+
+
+def _log1p_formula(x: Any) -> Any:
+    """2 atanh(s) for s = x / (2 + x) as a series where x is small, else log(1 + x)."""
+    s = elementwise.div(x, elementwise.add(x, 2))
+    square = elementwise.square(s)
+    series = shape.full_like(s, 1 / 23)
+    for odd in range(21, 0, -2):
+        series = elementwise.add(elementwise.mul(series, square), 1 / odd)
+    near = elementwise.mul(elementwise.mul(s, 2), series)
+    return elementwise.select(elementwise.lt(elementwise.abs(x), 0.41), near, log(elementwise.add(x, 1)))
+
+
+def _lower_log1p(b: Any, ins: Any, outs: Any) -> list[Any]:
+    if outs[0].dtype == np.float64:  # the compiler's own is a hundred units off
+        return b.inline(_log1p_formula, ins)  # type: ignore[no-any-return]
+    return [b.emit(f"stablehlo.log_plus_one {ins[0]} : {outs[0].hlo}", outs[0])]
+
+
+def _atanh_formula(x: Any) -> Any:
+    return elementwise.mul(log1p(elementwise.div(elementwise.mul(x, 2), elementwise.sub(1, x))), 0.5)
+
+
+def _lower_atanh(b: Any, ins: Any, outs: Any) -> list[Any]:
+    (x,), (out,) = ins, outs
+    if out.dtype == np.float64:
+        return b.inline(_atanh_formula, ins)  # type: ignore[no-any-return]
+    return [b.emit(f"chlo.atanh {x} : {x.hlo} -> {out.hlo}", out)]
+
+
+def _parts(formula: Any) -> Any:
+    """A function of a complex number from its parts: `formula(a, b)` gives those of the result."""
+
+    def compute(x: Any) -> Any:
+        return elementwise.complex(*formula(elementwise.real(x), elementwise.imag(x)))
+
+    return compute
+
+
+def _times(zero: Any, x: Any) -> Any:
+    """`zero * x`, 0 where the first factor is though the other overflows."""
+    return elementwise.strong_mul(zero, x)
+
+
+def _lower_by_parts(operation: str, formula: Any) -> Any:
+    """The StableHLO operation for floats; for complex numbers a formula, where the compiler's loses small parts."""
+
+    def lower(b: Any, ins: Any, outs: Any) -> list[Any]:
+        if dtypes.is_complex(outs[0].dtype):
+            return b.inline(_parts(formula), ins)  # type: ignore[no-any-return]
+        return [b.emit(f"{operation} {ins[0]} : {outs[0].hlo}", outs[0])]
+
+    return lower
+
+
+def _formulas(formula: Any, parts: Any) -> Any:
+    """A formula for floats and one for the parts of complex numbers."""
+    write, write_parts = inline(formula), inline(_parts(parts))
+    return lambda b, ins, outs: (write_parts if dtypes.is_complex(outs[0].dtype) else write)(b, ins, outs)
 
 
 exp_p = Elementwise("exp", INEXACT, "stablehlo.exponential", widened(np.exp), lambda t, y, x: strong_mul(t, y))
 exp2_p = Elementwise(
-    "exp2", INEXACT, lambda b, ins, outs: b.inline(_exp2_formula, ins), widened(np.exp2),
+    "exp2", INEXACT, inline(lambda x: _exp2_formula(x)), widened(np.exp2),
     lambda t, y, x: strong_mul(t, elementwise.mul(y, LN_2)),
 )  # fmt: skip
 expm1_p = Elementwise(
@@ -57,7 +124,7 @@ expm1_p = Elementwise(
 )  # fmt: skip
 log_p = Elementwise("log", INEXACT, "stablehlo.log", widened(np.log), lambda t, y, x: strong_mul(t, elementwise.reciprocal(x)))
 log1p_p = Elementwise(
-    "log1p", INEXACT, "stablehlo.log_plus_one", widened(np.log1p),
+    "log1p", INEXACT, _lower_log1p, widened(_log1p),
     lambda t, y, x: strong_mul(t, elementwise.reciprocal(elementwise.add(x, _one(x)))),
 )  # fmt: skip
 logistic_p = Elementwise(
@@ -65,10 +132,16 @@ logistic_p = Elementwise(
     lambda t, y, x: elementwise.mul(t, elementwise.mul(y, elementwise.sub(_one(y), y))),
 )  # fmt: skip
 
-sin_p = Elementwise("sin", INEXACT, "stablehlo.sine", widened(np.sin), lambda t, y, x: strong_mul(t, cos(x)))
+sin_p = Elementwise(
+    "sin", INEXACT,
+    _lower_by_parts("stablehlo.sine", lambda a, b: (_times(sin(a), cosh(b)), _times(sinh(b), cos(a)))),
+    widened(np.sin), lambda t, y, x: strong_mul(t, cos(x)),
+)  # fmt: skip
 cos_p = Elementwise(
-    "cos", INEXACT, "stablehlo.cosine", widened(np.cos), lambda t, y, x: strong_mul(t, elementwise.neg(sin(x)))
-)
+    "cos", INEXACT,
+    _lower_by_parts("stablehlo.cosine", lambda a, b: (_times(cos(a), cosh(b)), _times(elementwise.neg(sin(a)), sinh(b)))),
+    widened(np.cos), lambda t, y, x: strong_mul(t, elementwise.neg(sin(x))),
+)  # fmt: skip
 tan_p = Elementwise(
     "tan", INEXACT, "stablehlo.tan", widened(np.tan),
     lambda t, y, x: strong_mul(t, elementwise.add(_one(y), elementwise.square(y))),
@@ -86,8 +159,12 @@ atan_p = Elementwise(
     lambda t, y, x: strong_mul(t, elementwise.reciprocal(elementwise.add(_one(x), elementwise.square(x)))),
 )  # fmt: skip
 
-sinh_p = Elementwise("sinh", INEXACT, "chlo.sinh", widened(np.sinh), lambda t, y, x: strong_mul(t, cosh(x)))
-cosh_p = Elementwise("cosh", INEXACT, "chlo.cosh", widened(np.cosh), lambda t, y, x: strong_mul(t, sinh(x)))
+sinh_p = Elementwise("sinh", INEXACT, _formulas(
+        lambda x: _sinh_formula(x), lambda a, b: (_times(cos(b), sinh(a)), _times(sin(b), cosh(a)))
+    ), widened(np.sinh), lambda t, y, x: strong_mul(t, cosh(x)))
+cosh_p = Elementwise("cosh", INEXACT, _formulas(
+        lambda x: _cosh_formula(x), lambda a, b: (_times(cos(b), cosh(a)), _times(sin(b), sinh(a)))
+    ), widened(np.cosh), lambda t, y, x: strong_mul(t, sinh(x)))
 tanh_p = Elementwise(
     "tanh", INEXACT, "stablehlo.tanh", widened(np.tanh), lambda t, y, x: elementwise.mul(t, _one_minus_square(y))
 )
@@ -102,7 +179,7 @@ acosh_p = Elementwise(
     ),
 )  # fmt: skip
 atanh_p = Elementwise(
-    "atanh", INEXACT, "chlo.atanh", widened(np.arctanh),
+    "atanh", INEXACT, _lower_atanh, widened(np.arctanh),
     lambda t, y, x: strong_mul(t, elementwise.reciprocal(_one_minus_square(x))),
 )
 
@@ -129,17 +206,48 @@ atan2_p = Elementwise(
 )  # fmt: skip
 
 
+# --- formulas where those of the compiler lose digits ---------------------------------------------------------------------------
+
+
+def _power_of_two(n: Any) -> Any:
+    """2^n for floats n that are integers, exactly: the exponent is written into the bits."""
+    dtype = operands.aval_of(n).dtype
+    word, fraction, bias = (dtypes.int32, 23, 127) if dtype == np.float32 else (dtypes.int64, 52, 1023)
+    exponent = elementwise.add(cast.convert_element_type(n, word), bias)
+    return cast.bitcast_convert_type(elementwise.shift_left(exponent, fraction), dtype)
+
+
 def _exp2_formula(x: Any) -> Any:
-    """2^x = 2^n exp(f ln 2) for the nearest integer n: x ln 2 alone would lose bits as x grows."""
-    if dtypes.is_complex(aval_of(x).dtype):
+    """2^x = exp(f ln 2) 2^n for the nearest integer n: x ln 2 alone would lose digits as x grows."""
+    aval = operands.aval_of(x)
+    if dtypes.is_complex(aval.dtype):
         return exp(elementwise.mul(x, LN_2))
+    limit = 127 if aval.dtype == np.float32 else 1023
     whole = elementwise.round(x, elementwise.RoundingMethod.TO_NEAREST_EVEN)
-    part = elementwise.sub(x, whole)
-    return elementwise.mul(exp(elementwise.mul(part, LN_2)), elementwise.pow(_two(x), whole))
+    part = elementwise.select(elementwise.eq(x, whole), shape.full_like(x, 0), elementwise.sub(x, whole))
+    whole = elementwise.clamp(-2.0 * limit + 2, whole, 2.0 * limit)
+    half = elementwise.floor(elementwise.mul(whole, 0.5))
+    result = elementwise.mul(exp(elementwise.mul(part, LN_2)), _power_of_two(half))
+    return elementwise.mul(result, _power_of_two(elementwise.sub(whole, half)))
 
 
-def _two(x: Any) -> Any:
-    return shape.full_like(x, 2)
+def _half_exponentials(x: Any) -> tuple[Any, Any]:
+    """exp(|x|) / 2 by squaring, which overflows only where the result does, and exp(-|x|) / 2."""
+    root = exp(elementwise.mul(elementwise.abs(x), 0.5))
+    return elementwise.mul(elementwise.mul(root, 0.5), root), elementwise.div(elementwise.div(0.5, root), root)
+
+
+def _cosh_formula(x: Any) -> Any:
+    return elementwise.add(*_half_exponentials(x))
+
+
+def _sinh_formula(x: Any) -> Any:
+    """With u = exp(|x|) - 1 near 0: (u + u / (u + 1)) / 2."""
+    size = elementwise.abs(x)
+    u = expm1(size)
+    near = elementwise.mul(elementwise.add(u, elementwise.div(u, elementwise.add(u, 1))), 0.5)
+    far = elementwise.sub(*_half_exponentials(x))
+    return elementwise.mul(elementwise.sign(x), elementwise.select(elementwise.lt(size, 1), near, far))
 
 
 # --- the user's functions ------------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ sdy_dialect = lazy("jaxlib.mlir.dialects.sdy")
 mlir_extension = lazy("jaxlib.mlir._mlir_libs._jax_mlir_ext")
 lapack = lazy("jaxlib.lapack")
 
-VERSION: str = jaxlib.__version__
+VERSION: str = jaxlib.version.__version__
 RawError = _jax.JaxRuntimeError
 RawBuffer = _jax.ArrayImpl
 Device = _jax.Device
@@ -94,7 +94,7 @@ def _without_jax(function: Callable[..., Any], *arguments: Any) -> Any:
     if "jax" in sys.modules:
         return function(*arguments)
     if _finder not in sys.meta_path:
-        sys.meta_path.insert(0, _finder)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _finder)
     thread = threading.get_ident()
     if thread in _finder.threads:
         return function(*arguments)
@@ -256,9 +256,7 @@ def result_handler(aval: Any, sharding: Any) -> Any:
 # ---- programs
 
 
-def compile_options(
-    devices: Sequence[Any], replicas: int, partitions: int, flags: Sequence[tuple[str, Any]]
-) -> Any:
+def compile_options(devices: Sequence[Any], replicas: int, partitions: int, flags: Sequence[tuple[str, Any]]) -> Any:
     """How a program is compiled: for which devices, split in which way, with which XLA flags."""
     options = xla_client.CompileOptions()
     build = options.executable_build_options
@@ -294,7 +292,7 @@ _context_lock = threading.Lock()
 
 def mlir_context() -> Any:
     """The MLIR context with every dialect that programs use; made on first use (25 to 60 ms)."""
-    global _context  # noqa: PLW0603
+    global _context
     with _context_lock:
         if _context is None:
             registry = ir.DialectRegistry()
@@ -332,7 +330,7 @@ _lapack_ready = False
 
 def ensure_lapack() -> None:
     """Make LAPACK's kernels known to the CPU compiler; needed once before a program that calls them is run."""
-    global _lapack_ready  # noqa: PLW0603
+    global _lapack_ready
     with _lapack_lock:
         if not _lapack_ready:
             lapack._lapack.initialize()  # without it a call ends the process

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -115,20 +116,22 @@ class Array(Operators):
     def addressable_shards(self) -> list[Shard]:
         """The pieces on the devices of this process."""
         pieces = iter(self._pieces())
-        return [shard._replace(data=next(pieces)) for shard in self._shard_table() if is_local(shard.device)]
+        return [replace(shard, data=next(pieces)) for shard in self._shard_table() if is_local(shard.device)]
 
     @property
     def global_shards(self) -> list[Shard]:
         """The pieces on all devices; those of other processes without data."""
         pieces = iter(self._pieces())
-        return [shard._replace(data=next(pieces)) if is_local(shard.device) else shard for shard in self._shard_table()]
+        return [replace(shard, data=next(pieces)) if is_local(shard.device) else shard for shard in self._shard_table()]
 
     def addressable_data(self, index: int) -> Array:
         """The piece on the given device of this process, counted from 0, as an array on that device alone."""
         return self._pieces()[index]
 
     def _shard_table(self) -> list[Shard]:
-        sharding, copies, table = self.sharding, {}, []
+        sharding = self.sharding
+        copies: dict[Any, int] = {}
+        table = []
         for device, index in zip(sharding.device_assignment, shard_slices(sharding, self.aval.shape), strict=True):
             key = tuple((part.start, part.stop) for part in index)
             copies[key] = copies.get(key, -1) + 1
@@ -304,7 +307,9 @@ class Array(Operators):
 
     def _scalar(self) -> Any:
         if self.aval.ndim:
-            raise TypeError(f"Only scalar arrays can be converted to Python scalars; got an array of shape {self.aval.shape}.")
+            raise TypeError(
+                f"Only scalar arrays can be converted to Python scalars; got an array of shape {self.aval.shape}."
+            )
         if type(self.aval.dtype) is dtypes.KeyDtype:
             raise _no_numpy(self)
         value = self._np
@@ -401,8 +406,9 @@ class Array(Operators):
     clone = __copy__
 
 
-class Shard(NamedTuple):
-    """One piece of an array: the device that holds it, its slices, the how manieth copy it is, and its elements."""
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One piece of an array: the device that holds it, its slices, which of the equal copies it is, and its elements."""
 
     device: Any
     index: tuple[slice, ...]

@@ -115,7 +115,9 @@ def put_raw(aval: ShapedArray, value: np.ndarray, placement: Placement | None, o
     cuts = math.prod(placement.sharding.dimension_cuts(aval.ndim))
     if cuts in (1, len(placement.devices)):
         return copy(held, sharding, pieces, devices)
-    return _assemble(aval, pieces, placement)  # jaxlib 0.10.2 fails (bad_function_call) where pieces lie on several devices each
+    return _assemble(
+        aval, pieces, placement
+    )  # jaxlib 0.10.2 fails (bad_function_call) where pieces lie on several devices each
 
 
 def move_raw(aval: ShapedArray, pieces: list[Any], placement: Placement) -> Any:

@@ -190,7 +190,16 @@ _MAKERS: dict[str, Callable[[], Any]] = {
 
 def _preload_nvidia_libraries() -> None:
     """Open the CUDA libraries of the `nvidia-*` wheels, which are on no search path of the system."""
-    names = ("libcudart", "libnvJitLink", "libcublasLt", "libcublas", "libcudnn", "libcufft", "libcusolver", "libcusparse")
+    names = (
+        "libcudart",
+        "libnvJitLink",
+        "libcublasLt",
+        "libcublas",
+        "libcudnn",
+        "libcufft",
+        "libcusolver",
+        "libcusparse",
+    )
     libraries = [path for folder in _package_folders("nvidia") for path in folder.glob("**/lib/lib*.so.*")]
     for name in names:
         for path in libraries:
@@ -249,7 +258,9 @@ def backend(name: Any = None) -> Backend:
             return known[candidate]
     raise errors.PlatformError(
         errors.explain(
-            f"Unknown backend {name!r}.", f"Available backends are {list(known)}.", "choose one of these, or set PURAX_PLATFORMS."
+            f"Unknown backend {name!r}.",
+            f"Available backends are {list(known)}.",
+            "choose one of these, or set PURAX_PLATFORMS.",
         )
     )
 
@@ -265,7 +276,9 @@ def devices(backend_name: str | None = None) -> list[Any]:
     return list(backend(backend_name).devices)
 
 
-def local_devices(process_index: int | None = None, backend_name: str | None = None, host_id: int | None = None) -> list[Any]:
+def local_devices(
+    process_index: int | None = None, backend_name: str | None = None, host_id: int | None = None
+) -> list[Any]:
     """The devices of one process, of this one when none is named."""
     chosen = backend(backend_name)
     index = host_id if process_index is None else process_index
@@ -344,7 +357,11 @@ def is_cpu_default() -> bool:
 
 
 def make_mesh(
-    axis_shapes: Sequence[int], axis_names: Sequence[str], axis_types: Any = None, *, devices: Sequence[Any] | None = None
+    axis_shapes: Sequence[int],
+    axis_names: Sequence[str],
+    axis_types: Any = None,
+    *,
+    devices: Sequence[Any] | None = None,
 ) -> Mesh:
     """Make a mesh of the first devices of the default platform.
 

@@ -93,7 +93,9 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
     if isinstance(external_array, Array):
         return external_array if device is None else device_put(external_array, device)
     if not hasattr(external_array, "__dlpack__"):
-        raise TypeError(f"from_dlpack needs an object with __dlpack__ and __dlpack_device__, not {type(external_array).__name__}.")
+        raise TypeError(
+            f"from_dlpack needs an object with __dlpack__ and __dlpack_device__, not {type(external_array).__name__}."
+        )
     kind, number = map(int, external_array.__dlpack_device__())
     if kind == _KDL_CPU and copy is not False:
         try:
@@ -154,7 +156,9 @@ class _Tensor(ctypes.Structure):
         """The dtype as NumPy's object."""
         name = _FLOAT8.get(self.code) or f"{_NUMBERS.get(self.code, '?')}{'' if self.code == 6 else self.bits}"
         if self.lanes != 1 or "?" in name:
-            raise BufferError(f"DLPack's dtype (code {self.code}, {self.bits} bits, {self.lanes} lanes) is not known here.")
+            raise BufferError(
+                f"DLPack's dtype (code {self.code}, {self.bits} bits, {self.lanes} lanes) is not known here."
+            )
         found: np.dtype = dtypes.named(name)
         return found
 

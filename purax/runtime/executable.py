@@ -121,7 +121,7 @@ def _direct(execute: Any, handlers: list[Any]) -> Callable[[Sequence[Any]], list
 
     def run(given: Sequence[Any]) -> list[Any]:
         try:
-            return execute(given).consume_with_handlers(handlers)  # type: ignore[no-any-return]
+            return execute(given).consume_with_handlers(handlers)
         except raw_error as error:
             raise _failed(error, given) from None
 
@@ -167,7 +167,7 @@ def _failed(error: Exception, given: Sequence[Any]) -> Exception:
                 fix="use the result of the computation that it was donated to.",
             )
         )
-    return _jaxlib.clean_error(error)  # type: ignore[no-any-return]
+    return _jaxlib.clean_error(error)
 
 
 # ---- compiling
@@ -277,7 +277,12 @@ def _flags(device: Any, options: Mapping[str, Any] | None) -> list[tuple[str, An
 
 
 def _compile(
-    text: str, devices: tuple[Any, ...], flags: list[tuple[str, Any]], callbacks: Sequence[Any], name: str, use_cache: bool
+    text: str,
+    devices: tuple[Any, ...],
+    flags: list[tuple[str, Any]],
+    callbacks: Sequence[Any],
+    name: str,
+    use_cache: bool,
 ) -> Any:
     if "lapack_" in text:
         _jaxlib.ensure_lapack()

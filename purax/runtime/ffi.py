@@ -12,6 +12,7 @@ from purax.lazy import lazy
 __all__ = ["include_dir", "pycapsule", "register_ffi_target", "register_library"]
 
 _jaxlib = lazy("purax.runtime._jaxlib")
+_FUNCTION: Any = ctypes.CFUNCTYPE(None).__mro__[1]  # what all functions of ctypes are
 
 
 def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: int = 1) -> None:
@@ -28,17 +29,18 @@ def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: 
     api_version : int
         1 for typed FFI handlers; 0 for functions of the old untyped interface.
     """
-    capsule = pycapsule(fn) if isinstance(fn, ctypes._CFuncPtr) else fn
+    capsule = pycapsule(fn) if isinstance(fn, _FUNCTION) else fn
     target = {"cpu": "cpu", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM"}.get(platform.lower(), platform)
     _jaxlib.register_kernel(name, capsule, target, api_version)
 
 
-def register_library(path: str | os.PathLike[str], symbols: dict[str, str], platform: str = "cpu") -> Any:
+def register_library(path: str | os.PathLike[str] | None, symbols: dict[str, str], platform: str = "cpu") -> Any:
     """Open a shared library and register kernels of it.
 
     Parameters
     ----------
-    path : path
+    path : path, optional
+        None stands for what the process has loaded already.
     symbols : dict
         For each kernel, the name that programs use and the symbol in the library.
     platform : str
@@ -55,7 +57,7 @@ def register_library(path: str | os.PathLike[str], symbols: dict[str, str], plat
     AttributeError
         It lacks a symbol.
     """
-    library = ctypes.CDLL(os.fspath(path))
+    library = ctypes.CDLL(None if path is None else os.fspath(path))
     for name, symbol in symbols.items():
         register_ffi_target(name, getattr(library, symbol), platform)
     return library

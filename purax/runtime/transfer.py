@@ -96,7 +96,8 @@ def _scalar(kind: type, value: Any, aval: ShapedArray) -> np.ndarray:
 
 def _fill(value: Any, dtype: Any) -> np.ndarray:
     try:
-        return np.array(value, dtype)
+        with np.errstate(over="ignore"):
+            return np.array(value, dtype)
     except OverflowError:
         raise errors.IntegerOverflowError(
             errors.explain(f"the Python integer {value} was met.", f"It does not fit {dtype}.", "use a wider dtype.")
@@ -187,7 +188,7 @@ def _move(value: Array, placement: Placement) -> Array:
     here = value.sharding
     if here.is_equivalent_to(target, aval.ndim):
         return wrap_placed(aval, value.buffer, placement)
-    pieces = {}
+    pieces: dict[Any, Any] = {}
     if here.is_fully_addressable and target.is_fully_addressable:
         parts = buffers.shards_raw(value.buffer, source)
         for part, index in zip(parts, shard_slices(here, aval.shape), strict=True):
@@ -321,9 +322,7 @@ def make_array_from_process_local_data(
     held = [sorted({place[axis] for place in places.values()}) for axis in range(ndim)]
     cuts = sharding.dimension_cuts(ndim)
     if global_shape is None:
-        global_shape = [
-            size * cut // len(own) for size, cut, own in zip(local_data.shape, cuts, held, strict=True)
-        ]
+        global_shape = [size * cut // len(own) for size, cut, own in zip(local_data.shape, cuts, held, strict=True)]
     piece = sharding.shard_shape(tuple(global_shape))
     aval = array_aval(piece, dtypes.narrow(local_data.dtype))
     parts = []

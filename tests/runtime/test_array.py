@@ -42,7 +42,14 @@ def make(request):
 
 def test_it_says_what_it_is(make):
     array = make(np.ones((2, 3), np.int8))
-    assert (array.shape, array.dtype, array.ndim, array.size, array.nbytes, array.itemsize) == ((2, 3), np.int8, 2, 6, 6, 1)
+    assert (array.shape, array.dtype, array.ndim, array.size, array.nbytes, array.itemsize) == (
+        (2, 3),
+        np.int8,
+        2,
+        6,
+        6,
+        1,
+    )
     assert not array.weak_type and not array.committed and array.is_fully_addressable and array.is_fully_replicated
     assert array.device == client.devices()[0] and array.devices() == {client.devices()[0]}
     assert array.on_device_size_in_bytes() == 6 and array.unsafe_buffer_pointer() > 0
@@ -137,9 +144,21 @@ def test_a_deleted_array_says_what_happened(make):
     array = make(np.ones(3))
     array.delete()
     assert array.is_deleted() and array.shape == (3,) and array.sharding is not None and "<deleted>" in repr(array)
-    uses = (np.asarray, list, float, copy.copy, operator.attrgetter("buffer"), operator.attrgetter("host"), Array.is_ready)
+    uses = (
+        np.asarray,
+        list,
+        float,
+        copy.copy,
+        operator.attrgetter("buffer"),
+        operator.attrgetter("host"),
+        Array.is_ready,
+    )
     for use in (*uses, Array.block_until_ready, pickle.dumps):
-        with pytest.raises(RuntimeError, match=r"float32\[3\].*\n.*deleted by its `delete` method") if use is not float else pytest.raises(TypeError):
+        with (
+            pytest.raises(RuntimeError, match=r"float32\[3\].*\n.*deleted by its `delete` method")
+            if use is not float
+            else pytest.raises(TypeError)
+        ):
             use(array)
     array.delete()
 
@@ -163,7 +182,7 @@ def test_arrays_are_freed_without_the_collector():
     gc.disable()
     try:
         array = device_put(np.ones(3))
-        array.host, array.buffer  # noqa: B018
+        array.host, array.buffer
         reference = weakref.ref(array)
         del array
         assert reference() is None

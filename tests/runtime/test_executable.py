@@ -77,7 +77,7 @@ DONATED = ADD.replace("%a: tensor<8xf32>,", "%a: tensor<8xf32> {jax.buffer_donor
 def test_donated_arrays_are_gone_and_views_of_them_are_not():
     add = compile_text(DONATED, out_avals=[FLOATS], donate=[0], name="step")
     given, other = numbers(), numbers()
-    given.buffer  # noqa: B018
+    given.buffer
     view = np.asarray(given)
     (result,) = add.call([given, other])
     assert given.is_deleted() and not other.is_deleted()

@@ -60,7 +60,13 @@ def test_every_dtype_goes_to_a_device_and_back_unchanged(dtype, shape):
 
 def test_arrays_with_strides_and_byte_orders_arrive_in_order():
     given = np.arange(60.0, dtype=np.float32).reshape(3, 4, 5)
-    for view in (given.T, given[:, ::-1], given[::2, 1:, ::3], np.broadcast_to(given[0, 0], (4, 5)), np.asfortranarray(given)):
+    for view in (
+        given.T,
+        given[:, ::-1],
+        given[::2, 1:, ::3],
+        np.broadcast_to(given[0, 0], (4, 5)),
+        np.asfortranarray(given),
+    ):
         array = device_put(view)
         np.testing.assert_array_equal(array, view)
         np.testing.assert_array_equal(wrap_buffer(array.aval, array.buffer), view)
@@ -168,7 +174,9 @@ def test_dlpack_refuses_what_it_cannot_share():
 
 
 @pytest.mark.devices
-@pytest.mark.parametrize("spec", [P(), P("x"), P(None, "y"), P("x", "y"), P("y", "x"), P(("x", "y")), P(None, ("y", "x"))], ids=str)
+@pytest.mark.parametrize(
+    "spec", [P(), P("x"), P(None, "y"), P("x", "y"), P("y", "x"), P(("x", "y")), P(None, ("y", "x"))], ids=str
+)
 @pytest.mark.parametrize("dtype", [np.float32, dtypes.bfloat16, dtypes.int4, bool], ids=str)
 def test_sharded_arrays_hold_the_right_piece_on_each_device(spec, dtype):
     mesh = client.make_mesh((2, 4), ("x", "y"))
@@ -192,10 +200,19 @@ def test_sharded_arrays_hold_the_right_piece_on_each_device(spec, dtype):
 def test_arrays_move_between_devices_and_shardings():
     mesh, devices = client.make_mesh((8,), ("x",)), client.devices()
     given = np.arange(8 * 5000, dtype=np.float32).reshape(8, 5000)
-    targets = [devices[3], NamedSharding(mesh, P("x")), NamedSharding(mesh, P(None, "x")), NamedSharding(mesh, P()), devices[0], "cpu"]
+    targets = [
+        devices[3],
+        NamedSharding(mesh, P("x")),
+        NamedSharding(mesh, P(None, "x")),
+        NamedSharding(mesh, P()),
+        devices[0],
+        "cpu",
+    ]
     for source in targets:
         for target in targets:
-            array = wrap_buffer(array_aval(given.shape, given.dtype), buffers.put_raw(array_aval(given.shape, given.dtype), given, None))
+            array = wrap_buffer(
+                array_aval(given.shape, given.dtype), buffers.put_raw(array_aval(given.shape, given.dtype), given, None)
+            )
             moved = device_put(device_put(array, source), target)
             np.testing.assert_array_equal(buffers.read_raw(moved.buffer, moved.aval, moved._placement), given)
             assert moved.sharding.device_set == to_placement(target).sharding.device_set
@@ -234,7 +251,7 @@ def test_pieces_become_one_array():
 @pytest.mark.devices
 def test_an_axis_that_does_not_divide_is_refused_by_name():
     sharding = NamedSharding(client.make_mesh((8,), ("x",)), P(None, "x"))
-    with pytest.raises(ValueError, match="axis 1 .* 8 pieces"):
+    with pytest.raises(ValueError, match=r"axis 1 .* 8 pieces"):
         device_put(np.ones((8, 3)), sharding)
     with pytest.raises(ValueError, match="destination of type int"):
         device_put(1.0, 3)

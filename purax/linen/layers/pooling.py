@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from purax import numpy as pnp
 from purax.primitives.elementwise import add
 from purax.primitives.elementwise import max as maximum
@@ -81,11 +83,20 @@ def avg_pool(
     return total / pool(counted, 0.0, add, window_shape, strides, padding)
 
 
+def _limit(dtype: Any, sign: int) -> Any:
+    """Return the largest (`sign` 1) or smallest (-1) value of a dtype."""
+    if pnp.issubdtype(dtype, pnp.inexact):
+        return sign * np.inf
+    if dtype == bool:
+        return sign > 0
+    return pnp.iinfo(dtype).max if sign > 0 else pnp.iinfo(dtype).min
+
+
 def max_pool(inputs: Any, window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: Any = "VALID") -> Any:
     """Return the maximum of each window; padding never wins. See `pool` for the parameters."""
-    return pool(inputs, -pnp.inf, maximum, window_shape, strides, padding)
+    return pool(inputs, _limit(inputs.dtype, -1), maximum, window_shape, strides, padding)
 
 
 def min_pool(inputs: Any, window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: Any = "VALID") -> Any:
     """Return the minimum of each window; padding never wins. See `pool` for the parameters."""
-    return pool(inputs, pnp.inf, minimum, window_shape, strides, padding)
+    return pool(inputs, _limit(inputs.dtype, 1), minimum, window_shape, strides, padding)

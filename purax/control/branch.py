@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cond`: one of several programs, chosen by an index; differentiable in both modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from purax import config, dtypes, errors, tree
+from purax.control.jit import jit_p
+from purax.control.program import build, cast_weak, stage_tree
+from purax.control.while_loop import keep_where
+from purax.core.interpret import eval_jaxpr, reference_eval
+from purax.core.ir import Jaxpr, intern
+from purax.core.passes import dead_code
+from purax.core.primitive import Primitive
+from purax.core.trace import Tracer, aval_of
+from purax.primitives import cast, comparison, elementwise, shape
+from purax.primitives.base import is_linear, zeros_of
+from purax.transforms.flat import name_of
+from purax.transforms.jvp import jvp_jaxpr
+from purax.transforms.transpose import linearize_jaxpr, transpose_jaxpr
+from purax.transforms.vmap import batch_jaxpr
+
+__all__ = ["Cond", "cond", "cond_p", "platform_dependent", "switch"]
+
+
+class Cond(Primitive):
+    """Operands are an int32 index and the operands of every branch.
+
+    Params
+    ------
+    branches : tuple of Jaxpr
+        All with the same types of inputs and outputs.
+    """
+
+    def infer(self, index: Any, *avals: Any, branches: tuple[Jaxpr, ...]) -> Any:
+        """Types of the outputs of the branches."""
+        return branches[0].out_avals
+
+    def effects(self, params: dict[str, Any]) -> frozenset[Any]:
+        """Effects of all branches."""
+        return frozenset().union(*(j.effects for j in params["branches"]))
+
+    def reference(self, index: Any, *operands: Any, branches: tuple[Jaxpr, ...]) -> Any:
+        """The chosen branch."""
+        chosen = branches[int(np.clip(index, 0, len(branches) - 1))]
+        return tuple(reference_eval(chosen, (), *operands))
+
+    def jvp(self, primals: Any, tangents: Any, *, branches: tuple[Jaxpr, ...]) -> Any:
+        """The chosen branch's derivative."""
+        index, *operands = primals
+        nonzero = tuple([t is not None for t in tangents[1:]])
+        wanted = _union([jvp_jaxpr(j, nonzero)[1] for j in branches])
+        derived = tuple([jvp_jaxpr(j, nonzero, wanted)[0] for j in branches])
+        results = self.bind(index, *operands, *[t for t in tangents[1:] if t is not None], branches=derived)
+        count = len(branches[0].outvars)
+        rest = iter(results[count:])
+        return results[:count], tuple([next(rest) if w else None for w in wanted])
+
+    def linearize(self, primals: Any, tangents: Any, params: dict[str, Any]) -> Any:
+        """Run the chosen branch forward; each branch leaves its residuals, the others leave zeros in their place."""
+        branches = params["branches"]
+        index, *operands = primals
+        nonzero = tuple([t is not None for t in tangents[1:]])
+        wanted = _union([linearize_jaxpr(j, nonzero).out_nonzero for j in branches])
+        parts = [linearize_jaxpr(j, nonzero, wanted) for j in branches]
+        count = len(branches[0].outvars)
+        extra = [p.forward.out_avals[count:] for p in parts]
+        forward = tuple([_with_zeros(p.forward, count, extra, k) for k, p in enumerate(parts)])
+        results = self.bind(index, *operands, branches=forward)
+        offsets = [count + sum(len(e) for e in extra[:k]) for k in range(len(parts))]
+        residuals: list[Any] = []
+        used: list[list[int]] = []
+        for k, p in enumerate(parts):
+            positions = []
+            for where, i in p.residuals:
+                if where == "in":
+                    value = operands[i]
+                else:
+                    value = results[i] if i < count else results[offsets[k] + i - count]
+                positions.append(len(residuals))
+                residuals.append(value)
+            used.append(positions)
+        given = [t for t in tangents[1:] if t is not None]
+        avals = [*(aval_of(r) for r in residuals), *(aval_of(t) for t in given)]
+        linear = tuple([_choosing(p.linear, used[k], len(residuals), avals) for k, p in enumerate(parts)])
+        rest = iter(self.bind(index, *residuals, *given, branches=linear))
+        return tuple(results[:count]), tuple([next(rest) if w else None for w in wanted])
+
+    def transpose(self, cotangents: Any, operands: Any, *, branches: tuple[Jaxpr, ...]) -> Any:
+        """The chosen branch's transpose."""
+        index, *rest = operands
+        linear = tuple([is_linear(x) for x in rest])
+        nonzero = tuple([c is not None for c in cotangents])
+        wanted = _union([transpose_jaxpr(j, linear, nonzero)[1] for j in branches])
+        transposed = tuple([transpose_jaxpr(j, linear, nonzero, wanted)[0] for j in branches])
+        values = [x for x, m in zip(rest, linear, strict=True) if not m]
+        results = iter(self.bind(index, *values, *[c for c in cotangents if c is not None], branches=transposed))
+        found = iter([next(results) if w else None for w in wanted])
+        return (None, *[next(found) if m else None for m in linear])
+
+    def batch(self, axis: Any, operands: Any, dims: Any, *, branches: tuple[Jaxpr, ...]) -> Any:
+        """With one index, the chosen mapped branch; with an index per lane, all branches and a selection."""
+        index, *rest = operands
+        mask = tuple([d is not None for d in dims[1:]])
+        moved = [x if d is None else shape.move_batch_axis(x, d, 0) for x, d in zip(rest, dims[1:], strict=True)]
+        if dims[0] is None:
+            wanted = _union([batch_jaxpr(j, axis, mask)[1] for j in branches])
+            mapped = tuple([batch_jaxpr(j, axis, mask, wanted)[0] for j in branches])
+            return self.bind(index, *moved, branches=mapped), tuple([0 if w else None for w in wanted])
+        index = shape.move_batch_axis(index, dims[0], 0)
+        everything = tuple([True] * len(branches[0].outvars))
+        results = None
+        for k, j in enumerate(branches):
+            mapped_branch = batch_jaxpr(j, axis, mask, everything)[0]
+            outs = jit_p.bind(*moved, jaxpr=mapped_branch, name=j.name, inline=True)
+            if results is None:
+                results = list(outs)
+            else:
+                here = comparison.eq(index, np.int32(k)) if k < len(branches) - 1 else comparison.ge(index, np.int32(k))
+                results = [keep_where(here, o, r) for o, r in zip(outs, results, strict=True)]
+        return tuple(results or ()), tuple([0] * len(everything))
+
+    def dce(self, wanted: Sequence[bool], eqn: Any) -> Any:
+        """Drop unused outputs of all branches."""
+        branches = tuple([intern(dead_code(j, tuple(wanted))[0]) for j in eqn.params["branches"]])
+        outvars = [v for v, w in zip(eqn.outvars, wanted, strict=True) if w]
+        return eqn.replace(outvars=outvars, params={"branches": branches})
+
+    def lower(self, b: Any, ins: Any, outs: Any, *, branches: tuple[Jaxpr, ...]) -> Any:
+        """`stablehlo.case`; XLA takes the last branch for an index out of range, so it is clamped before."""
+        index, *operands = ins
+        if not outs and not any(j.effects for j in branches):
+            return []
+        regions = ", ".join([b.block((), lambda inner, j=j: inner.jaxpr(j, operands)) for j in branches])
+        types = ", ".join(a.hlo for a in outs)
+        return b.emit_many(f'"stablehlo.case"({index}) ({regions}) : (tensor<i32>) -> ({types})', outs)
+
+
+cond_p = Cond("cond")
+
+
+def _union(masks: Sequence[tuple[bool, ...]]) -> tuple[bool, ...]:
+    return tuple([any(column) for column in zip(*masks, strict=True)])
+
+
+def _with_zeros(forward: Jaxpr, count: int, extra: Sequence[Sequence[Any]], k: int) -> Jaxpr:
+    """The forward program with zeros where the residuals of the other branches go."""
+    return build(lambda *xs: _spread(eval_jaxpr(forward, (), *xs), count, extra, k), forward.in_avals, forward.name)
+
+
+def _spread(outs: Sequence[Any], count: int, extra: Sequence[Sequence[Any]], k: int) -> list[Any]:
+    values = list(outs[:count])
+    for i, avals in enumerate(extra):
+        values += outs[count:] if i == k else [zeros_of(a) for a in avals]
+    return values
+
+
+def _choosing(linear: Jaxpr, used: Sequence[int], residuals: int, avals: Sequence[Any]) -> Jaxpr:
+    """The linear program as a function of the residuals of all branches."""
+    return build(lambda *xs: eval_jaxpr(linear, (), *[xs[i] for i in used], *xs[residuals:]), avals, linear.name)
+
+
+# --- the user's functions -----------------------------------------------------------------------------------------------------
+
+
+def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any, operand: Any = None, linear: Any = None) -> Any:
+    """Run `true_fun(*operands)` or `false_fun(*operands)`.
+
+    Parameters
+    ----------
+    pred : bool scalar
+    true_fun, false_fun : callable
+        Return the same structure, shapes and dtypes.
+    *operands : pytrees of arrays
+
+    Returns
+    -------
+    pytree
+
+    Raises
+    ------
+    TypeError
+        The branches return different types, or `pred` is no scalar.
+    """
+    del linear
+    if not callable(true_fun) or not callable(false_fun):
+        raise TypeError("lax.cond: true_fun and false_fun arguments should be callable.")
+    if operand is not None:
+        operands = (operand, *operands)
+    aval = _scalar_of(pred, "cond", "Pred")
+    if dtypes.issubdtype(aval.dtype, np.bool_):
+        index = cast.convert_element_type(pred, np.int32)
+    elif dtypes.issubdtype(aval.dtype, np.number):
+        index = cast.convert_element_type(comparison.ne(pred, aval.dtype.type(0)), np.int32)
+    else:
+        raise TypeError(f"Pred type must be either boolean or number, got {aval.dtype}.")
+    if config.current().disable_jit and not isinstance(pred, Tracer):
+        return true_fun(*operands) if bool(np.asarray(pred)) else false_fun(*operands)
+    return _choose("cond", index, (false_fun, true_fun), operands, ("false_fun", "true_fun"))
+
+
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = None) -> Any:
+    """Run `branches[index](*operands)`; the index is clamped into range.
+
+    Parameters
+    ----------
+    index : integer scalar
+    branches : sequence of callables
+        Return the same structure, shapes and dtypes.
+    *operands : pytrees of arrays
+    """
+    if not all(callable(b) for b in branches):
+        raise TypeError("lax.switch: branches argument should be a sequence of callables.")
+    if operand is not None:
+        operands = (operand, *operands)
+    aval = _scalar_of(index, "switch", "Branch index")
+    if not dtypes.issubdtype(aval.dtype, np.integer):
+        raise TypeError(f"Index type must be an integer, got {aval.dtype}.")
+    branches = tuple(branches)
+    if not branches:
+        raise ValueError("Empty branch sequence")
+    if len(branches) == 1:
+        return branches[0](*operands)
+    clamped = elementwise.clamp(np.array(0, aval.dtype), index, np.array(len(branches) - 1, aval.dtype))
+    if config.current().disable_jit and not isinstance(index, Tracer):
+        return branches[int(np.asarray(clamped))](*operands)
+    return _choose("switch", cast.convert_element_type(clamped, np.int32), branches, operands, tuple(f"branch {i}" for i in range(len(branches))))  # fmt: skip
+
+
+def platform_dependent(*args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]) -> Any:
+    """Run the function given for the current platform (`cpu=`, `cuda=`, `tpu=`), else `default`."""
+    chosen = per_platform.get("cpu", default)
+    if chosen is None:
+        raise NotImplementedError(f"platform_dependent: no function for platform 'cpu' among {sorted(per_platform)} and no default")
+    return chosen(*args)
+
+
+def _scalar_of(x: Any, what: str, role: str) -> Any:
+    if callable(x) and not hasattr(x, "aval"):
+        raise TypeError(f"{what}: {role} must be a scalar, got {x!r}; the predicate comes first, then the functions.")
+    try:
+        aval = aval_of(x)
+    except TypeError:
+        raise TypeError(f"{role} must be a scalar, got {x!r} of type {type(x).__name__}.") from None
+    if aval.shape != ():
+        raise TypeError(f"{role} must be a scalar, got {x!r} of shape {aval.shape}." if not isinstance(x, Tracer) else f"{role} must be a scalar, got shape {aval.shape}.")  # noqa: E501
+    return aval
+
+
+def _choose(what: str, index: Any, functions: Sequence[Callable[..., Any]], operands: tuple[Any, ...], roles: Sequence[str]) -> Any:
+    leaves, in_tree = tree.flatten(operands)
+    avals = [aval_of(x) for x in leaves]
+    staged = [stage_tree(f, in_tree, avals, name_of(f), what) for f in functions]
+    out_tree = staged[0][2]
+    for (_, _, other), role in zip(staged[1:], roles[1:], strict=True):
+        if other != out_tree:
+            raise errors.BranchTypeError(
+                errors.explain(
+                    f"{what}: {roles[0]} and {role} must return the same structure, but {roles[0]} returned {out_tree} and {role} returned {other}",
+                    "the result of the program has one type, whichever branch runs",
+                    "make both return the same tree",
+                )
+            )
+    jaxprs = _joined_constants([s[0] for s in staged], [s[1] for s in staged], len(leaves))
+    jaxprs = _same_outputs(what, jaxprs, roles, out_tree)
+    consts = [c for s in staged for c in s[1]]
+    outs = cond_p.bind(index, *consts, *leaves, branches=tuple(intern(j) for j in jaxprs))
+    return out_tree.unflatten(outs)
+
+
+def _joined_constants(jaxprs: Sequence[Jaxpr], consts: Sequence[Sequence[Any]], operands: int) -> list[Jaxpr]:
+    """Programs that take the constants of all branches before the operands."""
+    sizes = [len(c) for c in consts]
+    variables = [[v for v in j.invars[:n]] for j, n in zip(jaxprs, sizes, strict=True)]
+    out = []
+    for k, j in enumerate(jaxprs):
+        leading = []
+        for i, group in enumerate(variables):
+            leading += group if i == k else [type(v)(v.aval) for v in group]
+        out.append(Jaxpr([], [*leading, *j.invars[sizes[k] :]], j.outvars, j.eqns, (), j.name))
+    assert all(len(j.invars) == sum(sizes) + operands for j in out)
+    return out
+
+
+def _same_outputs(what: str, jaxprs: Sequence[Jaxpr], roles: Sequence[str], out_tree: Any) -> list[Jaxpr]:
+    """Programs whose outputs have one type; weak types give way to strong ones, everything else must agree."""
+    rows = list(zip(*[j.out_avals for j in jaxprs], strict=True))
+    wanted, wrong = [], []
+    for i, row in enumerate(rows):
+        strong = [a for a in row if not a.weak_type] or list(row)
+        target = strong[0]
+        if any(a.shape != target.shape or (a.dtype != target.dtype and not a.weak_type) for a in row):
+            wrong.append((i, row))
+        if any(a.weak_type and a.dtype != target.dtype and dtypes.promote_types(a.dtype, target.dtype) != target.dtype for a in row):
+            wrong.append((i, row))
+        wanted.append(target)
+    if wrong:
+        paths = [tree.keystr(p) or "the output" for p, _ in tree.leaves_with_path(out_tree.unflatten(range(len(rows))))]
+        lines = "\n".join(
+            f"  * {paths[i]}: " + ", ".join(f"{a.str_short()} from {role}" for a, role in zip(row, roles, strict=True))
+            for i, row in dict(wrong).items()
+        )
+        raise errors.BranchTypeError(
+            errors.explain(
+                f"{what} branches must have equal types but they differ:\n{lines}",
+                "the result of the program has one type, whichever branch runs",
+                "convert with x.astype(...) or reshape in one of the branches",
+            )
+        )
+    out = []
+    for j in jaxprs:
+        if list(j.out_avals) == wanted:
+            out.append(j)
+        else:
+            out.append(build(lambda *xs, j=j: cast_weak(eval_jaxpr(j, (), *xs), wanted), j.in_avals, j.name))
+    return out
+

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user's loops: `scan`, `while_loop`, `fori_loop`, `map`. The primitives are in `scan.py` and `while_loop.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from purax import config, dtypes, errors, tree
+from purax.control.program import build, cast_weak, stage_tree
+from purax.control.scan import scan_p
+from purax.control.while_loop import while_p
+from purax.core.hooks import hooks
+from purax.core.interpret import eval_jaxpr
+from purax.core.ir import Jaxpr, intern
+from purax.core.trace import Tracer, aval_of
+from purax.primitives import cast, comparison, elementwise, shape
+from purax.transforms.flat import check_arrays, name_of
+from purax.transforms.vmap import vmap
+
+__all__ = ["fori_loop", "map", "scan", "while_loop"]
+
+
+def scan(
+    f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False,
+    unroll: int | bool = 1, _split_transpose: bool = False,
+) -> Any:  # fmt: skip
+    """Loop with a carry: `carry, y = f(carry, x)` for each slice `x` of `xs`.
+
+    Parameters
+    ----------
+    f : callable
+        Returns `(carry, y)`; the carry keeps its structure, shapes and dtypes.
+    init : pytree of arrays
+    xs : pytree of arrays [length, ...], optional
+    length : int, optional
+        Needed when `xs` is None.
+    reverse : bool
+        Go from the last slice to the first.
+    unroll : int or bool
+        Iterations per step of the compiled loop; True, or 0, unrolls all.
+
+    Returns
+    -------
+    carry : pytree like `init`
+    ys : pytree of arrays [length, ...]
+
+    Raises
+    ------
+    CarryTypeError
+        The carry changes its type; the message shows the difference leaf by leaf.
+    """
+    del _split_transpose
+    if not callable(f):
+        raise TypeError(f"lax.scan: f argument should be a callable, got {f!r}.")
+    xs_flat, xs_tree = tree.flatten(xs)
+    init_flat, init_tree = tree.flatten(init)
+    check_arrays("scan", init_flat, lambda: ["init" + tree.keystr(p) for p, _ in tree.leaves_with_path(init)])
+    check_arrays("scan", xs_flat, lambda: ["xs" + tree.keystr(p) for p, _ in tree.leaves_with_path(xs)])
+    size = _scan_length(xs_flat, length, xs)
+    steps = _unroll(unroll, size)
+    if config.current().disable_jit and not any(isinstance(x, Tracer) for x in (*xs_flat, *init_flat)):
+        return _python_scan(f, init, xs_flat, xs_tree, size, reverse)
+    x_avals = [(a := aval_of(x)).update(shape=a.shape[1:]) for x in xs_flat]
+    in_tree = tree.structure((init, xs_tree.unflatten(range(len(xs_flat)))))
+    jaxpr, consts, out_tree, init_flat = _stage_body(f, in_tree, init_tree, init_flat, x_avals)
+    carry_count = len(init_flat)
+    outs = scan_p.bind(
+        *consts, *init_flat, *xs_flat, jaxpr=jaxpr, length=size, reverse=bool(reverse), unroll=steps, consts=len(consts),
+        carry=carry_count,
+    )  # fmt: skip
+    return out_tree.unflatten(outs)
+
+
+def _unroll(unroll: Any, size: int) -> int:
+    if isinstance(unroll, bool):
+        return max(size, 1) if unroll else 1
+    try:
+        steps = unroll.__index__()
+    except (AttributeError, TypeError):
+        raise TypeError(f"scan: unroll must be an int or a bool, got {unroll!r}") from None
+    if steps < 0:
+        raise ValueError(f"scan: unroll must be a `bool` or a positive `int`, got {unroll}")
+    return max(size, 1) if steps == 0 else steps
+
+
+def _scan_length(xs_flat: Sequence[Any], length: Any, xs: Any) -> int:
+    names = ["xs" + tree.keystr(p) for p, _ in tree.leaves_with_path(xs)]
+    sizes = []
+    for name, x in zip(names, xs_flat, strict=True):
+        aval = aval_of(x)
+        if aval.ndim == 0:
+            raise ValueError(f"scan got value with no leading axis to scan over: {name} has shape ().")
+        sizes.append(aval.shape[0])
+    if length is not None:
+        try:
+            length = length.__index__()
+        except (AttributeError, TypeError):
+            raise TypeError(f"scan: length must be an int, got {length!r}") from None
+        if any(s != length for s in sizes):
+            raise ValueError(
+                f"scan got `length` argument of {length} which disagrees with leading axis sizes {sizes} ({', '.join(names)})."
+            )
+        return int(length)
+    if not sizes:
+        raise ValueError("scan got no values to scan over and `length` not provided.")
+    if len(set(sizes)) > 1:
+        rows = ", ".join(f"{n}: {s}" for n, s in zip(names, sizes, strict=True))
+        raise ValueError(f"scan got values with different leading axis sizes: {rows}.")
+    return int(sizes[0])
+
+
+def _stage_body(
+    f: Callable[..., Any], in_tree: Any, init_tree: Any, init_flat: list[Any], x_avals: Sequence[Any]
+) -> tuple[Jaxpr, list[Any], Any, list[Any]]:
+    """Trace the body until the carry types are a fixed point: weakly typed carries take the type the body gives them."""
+    name = name_of(f)
+    for _ in range(2 + len(init_flat)):
+        carry_avals = [aval_of(x) for x in init_flat]
+        jaxpr, consts, out_tree = stage_tree(f, in_tree, [*carry_avals, *x_avals], name, "scan")
+        _check_pair(f, out_tree, jaxpr)
+        carry_tree, _ = tree.treedef_children(out_tree)
+        if carry_tree != init_tree:
+            raise errors.CarryTypeError(
+                errors.explain(
+                    f"scan body function carry input and carry output must have the same pytree structure, but they differ: "
+                    f"the carry going in is {init_tree}, the carry coming out of {name} is {carry_tree}",
+                    "the carry of one step is the carry of the next",
+                    "return the carry with the structure of `init`",
+                )
+            )
+        outs = jaxpr.out_avals[: len(init_flat)]
+        promoted = _promote_carry(init_flat, carry_avals, outs)
+        if promoted is None:
+            break
+        init_flat = promoted
+    check_carry("scan", name, init_tree, carry_avals, outs)
+    wanted = [*carry_avals, *jaxpr.out_avals[len(init_flat) :]]
+    if list(jaxpr.out_avals) != wanted:
+        inner = jaxpr
+        jaxpr = build(lambda *xs: cast_weak(eval_jaxpr(inner, (), *xs), wanted), inner.in_avals, name)
+    return intern(jaxpr), consts, out_tree, init_flat
+
+
+def _check_pair(f: Any, out_tree: Any, jaxpr: Jaxpr) -> None:
+    children = tree.treedef_children(out_tree)
+    if len(children) != 2 or out_tree != tree.structure(tuple(c.unflatten(range(c.num_leaves)) for c in children)):
+        raise TypeError(
+            f"scan body output must be a pair (carry, y), but {name_of(f)} returned {out_tree} with {len(jaxpr.outvars)} leaves."
+        )
+
+
+def _promote_carry(init: Sequence[Any], given: Sequence[Any], outs: Sequence[Any]) -> list[Any] | None:
+    """Initial values whose weak types were raised to what the body returns; None when nothing is to be changed."""
+    changed = False
+    out = []
+    for x, a, b in zip(init, given, outs, strict=True):
+        if a.weak_type and a.shape == b.shape and (a.dtype != b.dtype or not b.weak_type):
+            dtype = dtypes.promote_types(a.dtype, b.dtype) if a.dtype == b.dtype else b.dtype
+            if a.dtype != b.dtype and not _holds(a.dtype, b.dtype):
+                out.append(x)
+                continue
+            x = cast.convert_element_type_p.bind1(x, new_dtype=dtype, weak_type=b.weak_type)
+            changed = True
+        out.append(x)
+    return out if changed else None
+
+
+def _holds(narrow: Any, wide: Any) -> bool:
+    """Whether a weakly typed scalar of kind `narrow` may become `wide` without loss of kind."""
+    return _rank(narrow) <= _rank(wide)
+
+
+def _rank(dtype: Any) -> int:
+    kinds = (np.bool_, np.integer, np.floating)
+    return next((i for i, kind in enumerate(kinds) if dtypes.issubdtype(dtype, kind)), len(kinds))
+
+
+def check_carry(what: str, name: str, carry_tree: Any, given: Sequence[Any], outs: Sequence[Any]) -> None:
+    """Raise CarryTypeError listing every leaf of the carry whose type the body changes, with the cast that mends it."""
+    wrong = []
+    paths = [tree.keystr(p) for p, _ in tree.leaves_with_path(carry_tree.unflatten(range(len(given))))]
+    for path, a, b in zip(paths, given, outs, strict=True):
+        if a.shape != b.shape:
+            wrong.append(f"  * carry{path} goes in as {a.str_short()} and comes out as {b.str_short()}: the shapes differ")
+        elif a.dtype != b.dtype and not (b.weak_type and _holds(b.dtype, a.dtype)):
+            wrong.append(
+                f"  * carry{path} goes in as {a.str_short()} and comes out as {b.str_short()}: the dtypes differ; "
+                f"return it .astype({a.dtype.name}), or start from init{path}.astype({b.dtype.name})"
+            )
+    if wrong:
+        raise errors.CarryTypeError(
+            errors.explain(
+                f"{what} body function carry input and carry output must have equal types, but the carry of {name} differs:\n"
+                + "\n".join(wrong),
+                "the carry of one step is the carry of the next, in one compiled loop",
+                "make the types agree as shown",
+            )
+        )
+
+
+def _python_scan(f: Any, carry: Any, xs_flat: Sequence[Any], xs_tree: Any, size: int, reverse: bool) -> Any:
+    if size == 0:
+        raise ValueError("zero-length scan is not supported in disable_jit() mode because the output type is unknown.")
+    rows: list[Any] = [None] * size
+    for i in reversed(range(size)) if reverse else range(size):
+        carry, rows[i] = f(carry, xs_tree.unflatten([x[i] for x in xs_flat]))
+    return carry, tree.map(lambda *ys: hooks.numpy.stack(ys), *rows)
+
+
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+    """Repeat `value = body_fun(value)` while `cond_fun(value)`.
+
+    Parameters
+    ----------
+    cond_fun : callable
+        Returns a scalar bool.
+    body_fun : callable
+        Keeps structure, shapes and dtypes of the value.
+    init_val : pytree of arrays
+
+    Returns
+    -------
+    pytree like `init_val`
+
+    Raises
+    ------
+    CarryTypeError
+        The body changes the type of the value.
+    """
+    if not (callable(body_fun) and callable(cond_fun)):
+        raise TypeError("lax.while_loop: body_fun and cond_fun arguments should be callable.")
+    init_flat, init_tree = tree.flatten(init_val)
+    check_arrays("while_loop", init_flat, lambda: ["init_val" + tree.keystr(p) for p, _ in tree.leaves_with_path(init_val)])
+    if config.current().disable_jit and not any(isinstance(x, Tracer) for x in init_flat):
+        while bool(cond_fun(init_val)):
+            init_val = body_fun(init_val)
+        return init_val
+    in_tree = tree.structure((init_val,))
+    for _ in range(2 + len(init_flat)):
+        avals = [aval_of(x) for x in init_flat]
+        body, body_consts, out_tree = stage_tree(body_fun, in_tree, avals, name_of(body_fun), "while_loop")
+        if out_tree != init_tree:
+            raise errors.CarryTypeError(
+                f"while_loop: body_fun output and input must have same type structure, got {out_tree} and {init_tree}."
+            )
+        promoted = _promote_carry(init_flat, avals, body.out_avals)
+        if promoted is None:
+            break
+        init_flat = promoted
+    check_carry("while_loop", name_of(body_fun), init_tree, avals, body.out_avals)
+    if list(body.out_avals) != avals:
+        inner = body
+        body = build(lambda *xs: cast_weak(eval_jaxpr(inner, (), *xs), avals), inner.in_avals, name_of(body_fun))
+    condition, cond_consts, cond_tree = stage_tree(cond_fun, in_tree, avals, name_of(cond_fun), "while_loop")
+    if len(condition.outvars) != 1 or cond_tree != tree.structure(0):
+        raise TypeError(f"cond_fun must return a boolean scalar, but got pytree {cond_tree}.")
+    verdict = condition.out_avals[0]
+    if verdict.shape != () or not dtypes.issubdtype(verdict.dtype, np.bool_):
+        raise TypeError(f"cond_fun must return a boolean scalar, but got output type(s) {verdict.str_short()}.")
+    outs = while_p.bind(
+        *cond_consts, *body_consts, *init_flat, condition=intern(condition), body=intern(body),
+        condition_consts=len(cond_consts), body_consts=len(body_consts),
+    )  # fmt: skip
+    return init_tree.unflatten(outs)
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: Any = None) -> Any:
+    """Repeat `value = body_fun(i, value)` for `i` from `lower` to `upper - 1`.
+
+    With Python (or otherwise known) bounds it is a `scan`, so both modes of differentiation work; with traced bounds it is a
+    `while_loop`.
+
+    Raises
+    ------
+    OverflowError
+        A bound does not fit the index dtype.
+    """
+    if not callable(body_fun):
+        raise TypeError("lax.fori_loop: body_fun argument should be callable.")
+    low, high, dtype = _bounds(lower, upper)
+    if isinstance(low, int) and isinstance(high, int):
+        if config.current().disable_jit:
+            for i in range(low, high):
+                init_val = body_fun(hooks.as_array(np.asarray(i, dtype)), init_val)
+            return init_val
+        start = np.asarray(low, dtype)
+
+        def step(carry: Any, _: Any) -> Any:
+            i, value = carry
+            return (elementwise.add(i, np.asarray(1, dtype)), body_fun(i, value)), None
+
+        size = max(high - low, 0)
+        weak_start = hooks.as_array(start)
+        (_, out), _ = scan(_renamed(step, body_fun), (weak_start, init_val), None, length=size, unroll=1 if unroll is None else unroll)
+        return out
+    if unroll is not None and unroll is not False and unroll != 1:
+        raise ValueError("Can only use `unroll` in `fori_loop` if the loop bounds are statically known.")
+
+    def body(carry: Any) -> Any:
+        i, end, value = carry
+        return elementwise.add(i, np.asarray(1, dtype)), end, body_fun(i, value)
+
+    bounds = (cast.convert_element_type(low, dtype), cast.convert_element_type(high, dtype))
+    _, _, out = while_loop(lambda c: comparison.lt(c[0], c[1]), _renamed(body, body_fun), (*bounds, init_val))
+    return out
+
+
+def _renamed(wrapper: Any, fun: Any) -> Any:
+    wrapper.__name__ = name_of(fun)
+    return wrapper
+
+
+def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, np.dtype]:
+    """Bounds as Python ints where they are known, and the dtype of the index."""
+    avals = [aval_of(b) for b in (lower, upper)]
+    for bound, aval in zip((lower, upper), avals, strict=True):
+        if not dtypes.issubdtype(aval.dtype, np.integer) or aval.shape != ():
+            raise TypeError(f"lax.fori_loop: lower and upper must be integer scalars, got {bound!r} of type {aval.str_short()}")
+    strong = [a for a in avals if not a.weak_type]
+    dtype = dtypes.promote_types(avals[0].dtype, avals[1].dtype) if len(strong) != 1 else strong[0].dtype
+    if len(strong) == 2 and avals[0].dtype != avals[1].dtype:
+        raise TypeError(f"lower and upper arguments to fori_loop must have equal types, got {avals[0].dtype} and {avals[1].dtype}.")
+    known = []
+    for bound in (lower, upper):
+        value = bound.concrete() if isinstance(bound, Tracer) else bound
+        if value is None:
+            return lower, upper, dtype
+        known.append(int(value))
+    info = np.iinfo(dtype)
+    for value in known:
+        if not info.min <= value <= info.max:
+            raise OverflowError(
+                errors.explain(
+                    f"fori_loop: the bound {value} does not fit the index dtype {dtype}",
+                    "Python integers are 32-bit unless enable_x64 is on",
+                    "pass numpy.int64 bounds, or switch on purax.enable_x64(True)",
+                )
+            )
+    return known[0], known[1], dtype
+
+
+def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
+    """Apply `f` to each slice of `xs` along its leading axis, one after the other (or `batch_size` at a time, mapped).
+
+    Returns
+    -------
+    pytree of arrays [length, ...]
+    """
+    if batch_size is None:
+        return scan(lambda _, x: ((), f(x)), (), xs)[1]
+    leaves, treedef = tree.flatten(xs)
+    size = aval_of(leaves[0]).shape[0]
+    rounds, rest = divmod(size, batch_size)
+    mapped = vmap(f)
+    parts = []
+    if rounds:
+        blocks = [shape.reshape(shape.slice_in_dim(x, 0, rounds * batch_size), (rounds, batch_size, *aval_of(x).shape[1:])) for x in leaves]
+        _, ys = scan(lambda _, b: ((), mapped(b)), (), treedef.unflatten(blocks))
+        parts.append(tree.map(lambda y: shape.reshape(y, (rounds * batch_size, *aval_of(y).shape[2:])), ys))
+    if rest or not rounds:
+        parts.append(mapped(treedef.unflatten([shape.slice_in_dim(x, rounds * batch_size, size) for x in leaves])))
+    return parts[0] if len(parts) == 1 else tree.map(lambda *ys: shape.concatenate(ys, 0), *parts)

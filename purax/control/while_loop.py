@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`while`: a loop that runs until its condition says no; differentiable forward, mapped lane by lane."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from purax import errors
+from purax.control.jit import Jit
+from purax.control.program import build, permuted
+from purax.control.scan import while_loop as emit_while
+from purax.core.interpret import eval_jaxpr, reference_eval
+from purax.core.ir import Jaxpr
+from purax.core.primitive import Primitive
+from purax.core.trace import aval_of
+from purax.primitives import elementwise, reduction, shape
+from purax.primitives.base import instantiate
+from purax.transforms.jvp import jvp_jaxpr
+from purax.transforms.vmap import batch_jaxpr
+
+__all__ = ["While", "while_p"]
+
+
+class While(Primitive):
+    """Operands are constants of the condition, constants of the body, initial values; outputs are the final values.
+
+    Params
+    ------
+    condition : Jaxpr
+        `(its constants, values) -> scalar bool` (mapped: any shape, one per lane).
+    body : Jaxpr
+        `(its constants, values) -> values`.
+    condition_consts, body_consts : int
+    """
+
+    def infer(self, *avals: Any, condition: Jaxpr, body: Jaxpr, condition_consts: int, body_consts: int) -> Any:
+        """Types of the values."""
+        return body.out_avals
+
+    def effects(self, params: dict[str, Any]) -> frozenset[Any]:
+        """Effects of both programs."""
+        return params["condition"].effects | params["body"].effects  # type: ignore[no-any-return]
+
+    def reference(self, *operands: Any, condition: Jaxpr, body: Jaxpr, condition_consts: int, body_consts: int) -> Any:
+        """A Python loop."""
+        cond_fixed = operands[:condition_consts]
+        body_fixed = operands[condition_consts : condition_consts + body_consts]
+        values = list(operands[condition_consts + body_consts :])
+        while reference_eval(condition, (), *cond_fixed, *values)[0]:
+            values = reference_eval(body, (), *body_fixed, *values)
+        return tuple(values)
+
+    def _tangent_body(self, tangents: Any, body: Jaxpr, start: int, body_consts: int) -> Any:
+        """Derivative of the body with a fixed set of values that have tangents."""
+        const_mask = [t is not None for t in tangents[start : start + body_consts]]
+        carried = [t is not None for t in tangents[start + body_consts :]]
+        while True:
+            derived, out_nonzero = jvp_jaxpr(body, (*const_mask, *carried), tuple(carried))
+            grown = [a or b for a, b in zip(carried, out_nonzero, strict=True)]
+            if grown == carried:
+                return derived, const_mask, carried
+            carried = grown
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        """The loop over values and tangents; the condition sees values only."""
+        start, n_body = params["condition_consts"], params["body_consts"]
+        derived, const_mask, carried = self._tangent_body(tangents, params["body"], start, n_body)
+        consts, values = primals[start : start + n_body], primals[start + n_body :]
+        const_t = [t for t in tangents[start : start + n_body] if t is not None]
+        value_t = [instantiate(t, p) for t, p, m in zip(tangents[start + n_body :], values, carried, strict=True) if m]
+        count, n_values = len(consts) + len(values), len(values)
+        order = [
+            *range(n_body), *range(count, count + len(const_t)), *range(n_body, count),
+            *range(count + len(const_t), count + len(const_t) + len(value_t)),
+        ]  # fmt: skip
+        body = permuted(derived, order, range(len(derived.outvars)))
+        condition = params["condition"]
+
+        def wider(*xs: Any) -> Any:
+            return eval_jaxpr(condition, (), *xs[: start + n_values])
+
+        avals = [*condition.in_avals, *(aval_of(t) for t in value_t)]
+        results = self.bind(
+            *primals[:start], *consts, *const_t, *values, *value_t,
+            condition=build(wider, avals, condition.name), body=body, condition_consts=start,
+            body_consts=n_body + len(const_t),
+        )  # fmt: skip
+        rest = iter(results[n_values:])
+        return results[:n_values], tuple([next(rest) if m else None for m in carried])
+
+    def linearize(self, primals: Any, tangents: Any, params: dict[str, Any]) -> Any:
+        """Run the loop now; its derivative, a second loop, goes on the tape as one linear operation that cannot be transposed."""
+        outs = self.bind(*primals, **params)
+        given = [t for t in tangents if t is not None]
+        mask = [t is not None for t in tangents]
+        _, _, carried = self._tangent_body(tangents, params["body"], params["condition_consts"], params["body_consts"])
+
+        def pushforward(*xs: Any) -> list[Any]:
+            rest = iter(xs[len(primals) :])
+            _, out_tangents = self.jvp(xs[: len(primals)], tuple([next(rest) if m else None for m in mask]), **params)
+            return [t for t in out_tangents if t is not None]
+
+        avals = [*(aval_of(p) for p in primals), *(aval_of(t) for t in given)]
+        program = build(pushforward, avals, "while_loop")
+        rest = iter(forward_only_p.bind(*primals, *given, jaxpr=program, name="while_loop", inline=False))
+        return outs, tuple([next(rest) if m else None for m in carried])
+
+    def batch(self, axis: Any, operands: Any, dims: Any, **params: Any) -> Any:
+        """All lanes in one loop that runs while any lane is live; a lane that has finished keeps its values."""
+        condition, body = params["condition"], params["body"]
+        start, n_body = params["condition_consts"], params["body_consts"]
+        batched = [d is not None for d in dims]
+        cond_mask, const_mask = batched[:start], batched[start : start + n_body]
+        carried = batched[start + n_body :]
+        while True:
+            mapped_cond, (lanes,) = batch_jaxpr(condition, axis, (*cond_mask, *carried))
+            if lanes:
+                carried = [True] * len(carried)
+                mapped_cond, (lanes,) = batch_jaxpr(condition, axis, (*cond_mask, *carried))
+            mapped_body, out_batched = batch_jaxpr(body, axis, (*const_mask, *carried), tuple(carried))
+            grown = [a or b for a, b in zip(carried, out_batched, strict=True)]
+            if grown == carried:
+                break
+            carried = grown
+        mask = (*cond_mask, *const_mask, *carried)
+        moved = []
+        for x, d, m in zip(operands, dims, mask, strict=True):
+            if d is None:
+                moved.append(shape.broadcast_batch(x, axis.size, 0) if m else x)
+            else:
+                moved.append(shape.move_batch_axis(x, d, 0))
+        if not lanes:
+            results = self.bind(*moved, **{**params, "condition": mapped_cond, "body": mapped_body})
+            return results, tuple([0 if c else None for c in carried])
+        fixed = moved[: start + n_body]
+
+        def any_live(*xs: Any) -> list[Any]:
+            live = eval_jaxpr(mapped_cond, (), *xs[:start], *xs[start + n_body :])[0]
+            return [reduction.reduce_or(live, tuple(range(aval_of(live).ndim)))]
+
+        def masked(*xs: Any) -> list[Any]:
+            values = xs[start + n_body :]
+            live = eval_jaxpr(mapped_cond, (), *xs[:start], *values)[0]
+            new = eval_jaxpr(mapped_body, (), *xs[start : start + n_body], *values)
+            return [keep_where(live, n, v) for n, v in zip(new, values, strict=True)]
+
+        avals = [aval_of(x) for x in moved]
+        results = self.bind(
+            *fixed, *fixed, *moved[start + n_body :],
+            condition=build(any_live, avals, condition.name), body=build(masked, avals, body.name),
+            condition_consts=start + n_body, body_consts=start + n_body,
+        )  # fmt: skip
+        return results, tuple([0] * len(carried))
+
+    def lower(self, b: Any, ins: Any, outs: Any, **params: Any) -> Any:
+        """`stablehlo.while`; a condition with lanes is reduced to one."""
+        condition, body = params["condition"], params["body"]
+        start, n_body = params["condition_consts"], params["body_consts"]
+        cond_fixed, body_fixed, values = ins[:start], ins[start : start + n_body], ins[start + n_body :]
+        avals = [v.aval for v in values]
+        return emit_while(
+            b, values, avals,
+            lambda inner, *xs: inner.jaxpr(condition, [*cond_fixed, *xs]),
+            lambda inner, *xs: inner.jaxpr(body, [*body_fixed, *xs]),
+        )  # fmt: skip
+
+
+class ForwardOnly(Jit):
+    """A linear program that cannot be transposed: the tangent of a loop with an unknown number of steps."""
+
+    def transpose(self, cotangents: Any, operands: Any, **params: Any) -> Any:
+        """Raise ReverseModeError."""
+        raise errors.ReverseModeError(
+            errors.explain(
+                "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic start/stop values.",
+                "the number of steps is not known when the program is compiled, so no memory can be set aside for what the steps computed",
+                "use lax.scan, lax.fori_loop with static start/stop, or forward mode (jvp, jacfwd)",
+            )
+        )
+
+
+while_p = While("while")
+forward_only_p = ForwardOnly("forward_only")
+
+def keep_where(live: Any, new: Any, old: Any) -> Any:
+    """`new` in live lanes, `old` in the others; `live` has the leading axes of both."""
+    aval = aval_of(new)
+    live_aval = aval_of(live)
+    if live_aval.ndim != aval.ndim:
+        live = shape.broadcast_in_dim(live, aval.shape, tuple(range(live_aval.ndim)))
+    return elementwise.select_n_p.bind1(live, old, new)

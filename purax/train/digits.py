@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main job: a small convolutional network that learns to read handwritten digits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from purax import linen, nn, optim, random
+from purax import numpy as pnp
+from purax.control.jit import jit
+from purax.data.batch import batches, number_of_batches, shift_images
+from purax.data.source import Digits, load_digits
+from purax.errors import CheckpointMismatchError, ShapeError
+from purax.train.checkpoint import load_params
+from purax.train.loop import Result, fit
+from purax.train.metrics import History, count_correct
+from purax.train.state import TrainState
+from purax.transforms.reverse import value_and_grad
+
+__all__ = ["OPTIMIZERS", "DigitsModel", "Settings", "load_model", "make_optimizer", "predict", "train_digits"]
+
+_SHAPE = (8, 8, 1)
+_CLASSES = 10
+
+
+class DigitsModel(linen.Module):
+    """Two convolutions, one pooling, two dense layers: images float32[n, 8, 8, 1] to scores float32[n, 10].
+
+    Attributes
+    ----------
+    features : int
+        Channels of the first convolution; the second has twice as many.
+    hidden : int
+        Units of the first dense layer.
+    """
+
+    features: int = 16
+    hidden: int = 64
+
+    @linen.compact
+    def __call__(self, images: Any) -> Any:
+        x = nn.relu(linen.Conv(self.features, (3, 3))(images))
+        x = nn.relu(linen.Conv(2 * self.features, (3, 3))(x))
+        x = linen.max_pool(x, (2, 2), strides=(2, 2))
+        x = x.reshape((x.shape[0], -1))
+        x = nn.relu(linen.Dense(self.hidden)(x))
+        return linen.Dense(_CLASSES)(x)
+
+
+OPTIMIZERS: dict[str, tuple[Callable[..., optim.GradientTransformation], float]] = {
+    "adam": (optim.adam, 3e-3),
+    "adamw": (optim.adamw, 3e-3),
+    "sgd": (lambda rate: optim.sgd(rate, momentum=0.9, nesterov=True), 5e-2),
+    "rmsprop": (optim.rmsprop, 1e-3),
+    "lion": (optim.lion, 5e-4),
+}
+
+
+class Settings(NamedTuple):
+    """What a training depends on; `learning_rate` None means the default of the optimizer."""
+
+    epochs: int = 25
+    batch_size: int = 64
+    seed: int = 0
+    optimizer: str = "adam"
+    learning_rate: float | None = None
+
+
+def make_optimizer(settings: Settings, steps: int) -> optim.GradientTransformation:
+    """Make the optimizer: clipped gradients, a short warm-up, then a cosine down to a hundredth.
+
+    Parameters
+    ----------
+    settings : Settings
+        Which optimizer, and its learning rate.
+    steps : int
+        How many steps the whole training has.
+
+    Returns
+    -------
+    GradientTransformation
+        The optimizer.
+    """
+    make, default_rate = OPTIMIZERS[settings.optimizer]
+    rate = default_rate if settings.learning_rate is None else settings.learning_rate
+    warmup = min(steps // 10, 50)
+    schedule = optim.warmup_cosine_decay_schedule(rate / 10, rate, warmup, max(steps, warmup + 1), rate / 100)
+    return optim.chain(optim.clip_by_global_norm(1.0), make(schedule))
+
+
+def _make_programs(tx: optim.GradientTransformation) -> tuple[Any, Any, Any]:
+    """Make the three programs of a training: first state, step, evaluation. Nothing is computed outside them."""
+    model = DigitsModel()
+
+    def first_state(seed: Any) -> TrainState:
+        params = model.init(random.key(seed), pnp.zeros((1, *_SHAPE)))["params"]
+        return TrainState.create(apply_fn=model.apply, params=params, tx=tx)
+
+    def step(state: TrainState, images: Any, labels: Any) -> tuple[TrainState, Any]:
+        def loss_of(params: Any) -> Any:
+            scores = model.apply({"params": params}, images)
+            return pnp.mean(optim.softmax_cross_entropy_with_integer_labels(scores, labels))
+
+        loss, grads = value_and_grad(loss_of)(state.params)
+        return state.apply_gradients(grads=grads), loss
+
+    def evaluate(params: Any, images: Any, labels: Any) -> Any:
+        return count_correct(model.apply({"params": params}, images), labels)
+
+    return jit(first_state), jit(step), jit(evaluate)
+
+
+def _augmented_batches(digits: Digits, settings: Settings, epoch: int) -> Iterator[Any]:
+    rng = np.random.default_rng([settings.seed, epoch, 1])
+    images = shift_images(digits.train_images, rng)
+    return batches((images, digits.train_labels), settings.batch_size, seed=settings.seed, epoch=epoch)
+
+
+def train_digits(
+    settings: Settings,
+    *,
+    on_epoch: Callable[[TrainState, History], None] | None = None,
+    on_first_loss: Callable[[float], None] | None = None,
+    progress: bool = True,
+) -> tuple[Result, float]:
+    """Train on the digits.
+
+    Parameters
+    ----------
+    settings : Settings
+        What the training depends on; the same settings give the same parameters.
+    on_epoch, on_first_loss, progress
+        As in `fit`.
+
+    Returns
+    -------
+    tuple of (Result, float)
+        What `fit` gives, and the accuracy on the held-out images, between 0 and 1.
+    """
+    digits = load_digits()
+    steps_per_epoch = number_of_batches(len(digits.train_labels), settings.batch_size)
+    tx = make_optimizer(settings, settings.epochs * steps_per_epoch)
+    first_state, step, evaluate = _make_programs(tx)
+
+    def accuracy_of(state: TrainState) -> float:
+        correct = evaluate(state.params, digits.test_images, digits.test_labels)
+        return int(correct) / len(digits.test_labels)
+
+    result = fit(
+        first_state(np.uint32(settings.seed)),
+        lambda state, batch: step(state, *batch),
+        lambda epoch: _augmented_batches(digits, settings, epoch),
+        epochs=settings.epochs,
+        steps_per_epoch=steps_per_epoch,
+        evaluate=lambda state: {"accuracy": accuracy_of(state)},
+        on_epoch=on_epoch,
+        on_first_loss=on_first_loss,
+        progress=progress,
+    )
+    return result, accuracy_of(result.state)
+
+
+def load_model(path: str) -> tuple[Any, dict[str, str]]:
+    """Load the parameters that `purax train digits` saved.
+
+    Parameters
+    ----------
+    path : str
+        A safetensors file.
+
+    Returns
+    -------
+    tuple of (nested dict of arrays, dict from str to str)
+        The parameters and what the file says about itself.
+
+    Raises
+    ------
+    CheckpointMismatchError
+        If the file holds another model.
+    DamagedFileError
+        If the file is not whole.
+    """
+    params, metadata = load_params(path)
+    try:
+        kernel = params["Conv_0"]["kernel"]
+        hidden = params["Dense_0"]["kernel"]
+        fits = kernel.shape[:3] == (3, 3, 1) and hidden.shape[0] == 4 * 4 * 2 * kernel.shape[3]
+    except (KeyError, TypeError, AttributeError, IndexError):
+        fits = False
+    if not fits:
+        raise CheckpointMismatchError(
+            f"{path} does not hold a model of digits (Conv_0, Conv_1, Dense_0, Dense_1); "
+            "make one by `purax train digits`"
+        )
+    return params, metadata
+
+
+def predict(params: Any, images: Any) -> np.ndarray:
+    """Give the probability of each digit for each image.
+
+    Parameters
+    ----------
+    params : nested dict of arrays
+        From `load_model`.
+    images : array [n, 8, 8], [n, 8, 8, 1] or [8, 8]
+        Pixels from 0 to 1, or integers from 0 to 16 as in the source of the data.
+
+    Returns
+    -------
+    float32[n, 10]
+        Each row sums to 1.
+
+    Raises
+    ------
+    ShapeError
+        If the images are not 8 x 8.
+    """
+    images = np.asarray(images)
+    if images.shape[-3:] == _SHAPE and images.ndim in (3, 4):
+        images = images[..., 0]
+    if images.ndim == 2:
+        images = images[None]
+    if images.ndim != 3 or images.shape[1:] != _SHAPE[:2]:
+        raise ShapeError(f"images must be 8 x 8 pixels ([n, 8, 8] or [8, 8]), got an array of shape {images.shape}")
+    if images.dtype == np.bool_ or not np.issubdtype(images.dtype, np.number):
+        raise ShapeError(f"images must be numbers, got dtype {images.dtype}")
+    scale = np.float32(16 if np.issubdtype(images.dtype, np.integer) else 1)
+    pixels = (images.astype(np.float32) / scale)[..., None]
+    model = DigitsModel(features=params["Conv_0"]["kernel"].shape[3], hidden=params["Dense_0"]["kernel"].shape[1])
+
+    @jit
+    def probabilities(params: Any, images: Any) -> Any:
+        return nn.softmax(model.apply({"params": params}, images))
+
+    return np.asarray(probabilities(params, pixels))
