@@ -28,7 +28,6 @@ from purax.numpy.promotion import (
 )
 from purax.primitives.shape import canonical_shape
 from purax.runtime import transfer
-from purax.tree import leaves
 from purax.transforms.vmap import vmap
 
 __all__ = [
@@ -166,7 +165,8 @@ def _no_array(value: Any, dtype: str) -> Exception:
 
 
 def _from_sequence(value: Any, dtype: Any) -> Any:
-    items = leaves(value, is_leaf=lambda x: x is None)
+    items: list[Any] = []
+    _collect(value, items)
     kinds = set(map(type, items))
     if type(None) in kinds:
         raise ValueError("None is not a valid value for purax.numpy.array")
@@ -186,6 +186,14 @@ def _from_sequence(value: Any, dtype: Any) -> Any:
                 _check_item(item)
         dtype = dtypes.lattice_result_type(*items)[0]
     return _stacked(value, dtype)
+
+
+def _collect(value: Any, items: list[Any]) -> None:
+    for item in value:
+        if isinstance(item, (list, tuple)):
+            _collect(item, items)
+        else:
+            items.append(item)
 
 
 _PYTHON = {bool, int, float, complex}

@@ -144,21 +144,24 @@ def fold_tangents(jaxpr: Jaxpr, values: Sequence[Any], tangents: Sequence[Any], 
         return elementwise_eval(program, *early[:count], *late[:count], *early[count:], *late[count:])
 
     state = pack(values, tangents)
-    size = aval_of(values[0]).shape[0]
-    start = pack(initial, initial_tangents)
-    sizes = aval_of(values[0]).shape[1:]
-    start = [shape.broadcast_in_dim(s, (1, *sizes), ()) for s in start]
+    sizes = aval_of(values[0]).shape
+    start = [shape.broadcast_in_dim(s, sizes[1:], ()) for s in pack(initial, initial_tangents)]
+    state = combine(start, fold(combine, state)) if sizes[0] else start
+    rest = iter(state[count:])
+    return [next(rest) if m else None for m in moving]
+
+
+def fold(combine: Callable[..., Any], state: Sequence[Any]) -> list[Any]:
+    """Fold arrays over their leading axis (not empty) by halves."""
+    size = aval_of(state[0]).shape[0]
+    state = list(state)
     while size > 1:
         half = size // 2
-        merged = combine(
-            [joining.slice_in_dim(s, 0, half) for s in state], [joining.slice_in_dim(s, half, 2 * half) for s in state]
-        )
+        merged = combine([joining.slice_in_dim(s, 0, half) for s in state], [joining.slice_in_dim(s, half, 2 * half) for s in state])
         if size % 2:
             merged = [joining.concatenate([m, joining.slice_in_dim(s, 2 * half, size)], 0) for m, s in zip(merged, state, strict=True)]
         state, size = merged, size - half
-    state = combine(start, state) if size else start
-    rest = iter([shape.reshape(s, sizes) for s in state[count:]])
-    return [next(rest) if m else None for m in moving]
+    return [shape.squeeze(s, (0,)) for s in state]
 
 
 # --- reduce -------------------------------------------------------------------------------------------------------------------
@@ -197,15 +200,9 @@ class Reduce(Primitive):
         """The fold of (value, tangent) pairs, by halves."""
         outs = self.bind(*primals, jaxpr=jaxpr, dimensions=dimensions)
         half = len(primals) // 2
-        aval = aval_of(primals[0])
-        rest = reduction.kept_axes(aval.ndim, dimensions)
-        sizes = tuple(aval.shape[a] for a in rest)
-        count = math.prod(aval.shape[a] for a in dimensions)
-
-        def rows(x: Any) -> Any:
-            return None if x is None else shape.reshape(shape.transpose(x, (*dimensions, *rest)), (count, *sizes))
-
-        values, changes = [rows(p) for p in primals[:half]], [rows(t) for t in tangents[:half]]
+        rest = reduction.kept_axes(aval_of(primals[0]).ndim, dimensions)
+        values = [_rows(p, dimensions, rest) for p in primals[:half]]
+        changes = [None if t is None else _rows(t, dimensions, rest) for t in tangents[:half]]
         return outs, tuple(fold_tangents(jaxpr, values, changes, primals[half:], tangents[half:]))
 
     def batch(self, axis: Any, operands_: Any, dims: Any, *, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> Any:
@@ -216,33 +213,23 @@ class Reduce(Primitive):
             arrays, dim = operands.align(axis, arrays, dims[:half])
             outs = self.bind(*arrays, *initial, jaxpr=jaxpr, dimensions=reduction.shifted(dimensions, dim))
             return outs, (dim - sum(a < dim for a in dimensions),) * half
-        rows = []  # one more element in front of a single reduced axis: the initial value
         if all(d is None for d in dims[:half]):
-            arrays, dim = [shape.broadcast_in_dim(a, (axis.size, *aval_of(a).shape), range(1, aval_of(a).ndim + 1)) for a in arrays], 0
+            arrays = [shape.broadcast_in_dim(a, (axis.size, *aval_of(a).shape), range(1, aval_of(a).ndim + 1)) for a in arrays]
+            dim = 0
         else:
             arrays, dim = operands.align(axis, arrays, dims[:half])
-        for array, start, start_dim in zip(arrays, initial, dims[half:], strict=True):
-            aval = aval_of(array)
-            shifted = reduction.shifted(dimensions, dim)
-            rest = tuple(a for a in range(aval.ndim) if a not in shifted and a != dim)
-            flat = shape.reshape(
-                shape.transpose(array, (dim, *rest, *shifted)),
-                (axis.size, *(aval.shape[a] for a in rest), math.prod(aval.shape[a] for a in shifted)),
-            )
-            sizes = (*aval_of(flat).shape[:-1], 1)
-            first = shape.broadcast_in_dim(start, sizes, () if start_dim is None else (0,))
-            rows.append(joining.concatenate([first, flat], len(sizes) - 1))
-        last = aval_of(rows[0]).ndim - 1
-        tail = [joining.slice_in_dim(r, 1, None, axis=last) for r in rows]
-        first_row = [shape.squeeze(joining.slice_in_dim(r, 0, 1, axis=last), (last,)) for r in rows]
-        if aval_of(tail[0]).shape[last] == 0:
-            return first_row, (0,) * half
-        # fold the elements alone, starting from the first of them, then with the initial values
-        state = [shape.squeeze(joining.slice_in_dim(t, 0, 1, axis=last), (last,)) for t in tail]
-        for i in range(1, aval_of(tail[0]).shape[last]):
-            element = [shape.squeeze(joining.slice_in_dim(t, i, i + 1, axis=last), (last,)) for t in tail]
-            state = elementwise_eval(jaxpr, *state, *element)
-        return elementwise_eval(jaxpr, *first_row, *state), (0,) * half
+        shifted = reduction.shifted(dimensions, dim)
+        rest = tuple(a for a in range(aval_of(arrays[0]).ndim) if a not in shifted and a != dim)
+        rows = [_rows(a, shifted, (dim, *rest)) for a in arrays]
+        sizes = aval_of(rows[0]).shape
+        start = [
+            shape.broadcast_in_dim(s, sizes[1:], () if d is None else (0,)) for s, d in zip(initial, dims[half:], strict=True)
+        ]
+
+        def combine(early: Sequence[Any], late: Sequence[Any]) -> list[Any]:
+            return elementwise_eval(jaxpr, *early, *late)
+
+        return combine(start, fold(combine, rows)) if sizes[0] else start, (0,) * half
 
     def lower(self, b: Any, ins: Any, outs: Any, *, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> list[Any]:
         """`stablehlo.reduce` with the jaxpr as its body."""
@@ -254,6 +241,12 @@ class Reduce(Primitive):
         dims = ", ".join(map(str, dimensions))
         attributes = f"{{dimensions = array<i64{': ' if dims else ''}{dims}>}}"
         return b.emit_many(f'"stablehlo.reduce"({names}) ({region}) {attributes} : ({types}) -> ({results})', outs)  # type: ignore[no-any-return]
+
+
+def _rows(x: Any, axes: Sequence[int], rest: Sequence[int]) -> Any:
+    """`x` with `axes` merged into one leading axis, before the axes `rest`."""
+    sizes = aval_of(x).shape
+    return shape.reshape(shape.transpose(x, (*axes, *rest)), (math.prod(sizes[a] for a in axes), *(sizes[a] for a in rest)))
 
 
 def region_of(b: Any, jaxpr: Jaxpr, initial: Sequence[Any]) -> str:

@@ -46,12 +46,12 @@ def no_derivative(name: str, operand: str) -> Any:
     return rule
 
 
-def _chlo(name: str) -> Any:
-    """The CHLO operation, in float32 for narrower floats."""
+def _chlo(name: str, carrier: Any = dtypes.float32) -> Any:
+    """The CHLO operation, in float32 for narrower floats; in float64 where its float32 form loses digits."""
 
     def lower(b: Any, ins: Any, outs: Any) -> list[Any]:
         (out,) = outs
-        wide = [b.convert(x, dtypes.float32) for x in ins] if dtypes.itemsize_bits(out.dtype) <= 16 else ins
+        wide = ins if out.dtype == np.float64 else [b.convert(x, carrier) for x in ins]
         types = ", ".join(x.hlo for x in wide)
         result = b.emit(f"chlo.{name} {', '.join(map(str, wide))} : {types} -> {wide[0].hlo}", wide[0].aval)
         return [b.convert(result, out.dtype)]
@@ -96,18 +96,18 @@ def _polygamma(m: Any, x: Any) -> Any:
 
 
 lgamma_p = Elementwise(
-    "lgamma", FLOAT, _chlo("lgamma"), scipy("gammaln"), lambda t, y, x: strong_mul(t, digamma(x))
+    "lgamma", FLOAT, _chlo("lgamma", dtypes.float64), scipy("gammaln"), lambda t, y, x: strong_mul(t, digamma(x))
 )
 digamma_p = Elementwise(
-    "digamma", FLOAT, _chlo("digamma"), widened(_digamma),
+    "digamma", FLOAT, _chlo("digamma", dtypes.float64), widened(_digamma),
     lambda t, y, x: strong_mul(t, polygamma(shape.full_like(x, 1), x)),
 )  # fmt: skip
 polygamma_p = Elementwise(
-    "polygamma", (FLOAT, FLOAT), _chlo("polygamma"), widened(_polygamma), no_derivative("polygamma", "m"),
+    "polygamma", (FLOAT, FLOAT), _chlo("polygamma", dtypes.float64), widened(_polygamma), no_derivative("polygamma", "m"),
     lambda t, y, m, x: strong_mul(t, polygamma(add(m, 1), x)),
 )  # fmt: skip
 zeta_p = Elementwise(
-    "zeta", (FLOAT, FLOAT), _chlo("zeta"), widened(_zeta), no_derivative("zeta", "x"),
+    "zeta", (FLOAT, FLOAT), _chlo("zeta", dtypes.float64), widened(_zeta), no_derivative("zeta", "x"),
     lambda t, y, s, q: strong_mul(t, neg(mul(s, zeta(add(s, 1), q)))),
 )  # fmt: skip
 
@@ -116,23 +116,28 @@ zeta_p = Elementwise(
 
 @functools.cache
 def _bessel_series(order: int, wide: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Chebyshev coefficients of exp(-x) I_n(x) / x^n in x / 4 - 1 on [0, 8], and of its sqrt(x) x^n in 16 / x - 1 beyond."""
+    """Chebyshev coefficients for exp(-x) I_n(x): times ((x + 8) / x)^n in x / 4 - 1 on [0, 8], times sqrt(x) in 16 / x - 1 beyond."""
 
     def near(t: Any) -> Any:
         x = 4 * (t + 1)
-        small = np.maximum(x, 1e-3)
-        # Below, the first two terms of the power series: I_n(x) / x^n = (1 + x^2 / (4 n + 4)) / (2^n n!).
-        start = np.exp(-x) * (1 + x * x / (4 * order + 4)) / (2.0**order * math.factorial(order))
-        return np.where(x < small, start, scipy_special.ive(order, small) / small**order)
+        large = np.maximum(x, 1e-6)
+        start = np.exp(-x) * ((x + 8) / 2) ** order / math.factorial(order)  # the first term of the power series
+        return np.where(x < large, start, scipy_special.ive(order, large) * ((large + 8) / large) ** order)
 
     def far(t: Any) -> Any:
         x = 16 / np.maximum(t + 1, 1e-12)
-        limit = 1 / math.sqrt(2 * math.pi)
-        return np.where(x > 1e8, limit * (1 - (4 * order * order - 1) / (8 * x)), np.sqrt(x) * scipy_special.ive(order, x))
+        return np.sqrt(x) * scaled_bessel(x, order=order)
 
     fit = np.polynomial.chebyshev.chebinterpolate
-    sizes = (34, 30) if wide else (20, 12)
+    sizes = (40, 34) if wide else (20, 12)
     return tuple(fit(near, sizes[0]).tolist()), tuple(fit(far, sizes[1]).tolist())
+
+
+def scaled_bessel(x: Any, *, order: int) -> Any:
+    """SciPy's exp(-|x|) I_n(x), with its limit where that gives NaN."""
+    size = np.maximum(np.abs(np.asarray(x, np.float64)), 1e8)
+    limit = (1 - (4 * order * order - 1) / (8 * size)) / np.sqrt(2 * np.pi * size) * np.sign(x) ** order
+    return np.where(np.abs(x) > 1e8, limit, scipy_special.ive(order, x))
 
 
 def _clenshaw(coefficients: tuple[float, ...], t: Any) -> Any:
@@ -149,9 +154,10 @@ def _bessel_formula(x: Any, *, order: int) -> Any:
     near, far = _bessel_series(order, x.aval.dtype == np.float64)
     size = elementwise.abs(x)
     close = elementwise.le(size, 8.0)
-    inner = _clenshaw(near, sub(mul(elementwise.min(size, 8.0), 0.25), 1))
+    small = elementwise.min(size, 8.0)
+    inner = _clenshaw(near, sub(mul(small, 0.25), 1))
     if order:
-        inner = mul(inner, elementwise.integer_pow(elementwise.min(size, 8.0), order))
+        inner = mul(inner, elementwise.integer_pow(div(small, add(small, 8.0)), order))
     outer = mul(_clenshaw(far, sub(div(16.0, elementwise.max(size, 8.0)), 1)), elementwise.rsqrt(elementwise.max(size, 8.0)))
     value = select(close, inner, outer)
     return mul(value, elementwise.sign(x)) if order % 2 else value
@@ -185,7 +191,7 @@ bessel_i1e_p = Elementwise(
     "bessel_i1e", FLOAT, _bessel_lower(1), scipy("i1e"), lambda t, y, x: _scaled_tangent(t, y, x, 1)
 )
 bessel_ive_p = Elementwise(
-    "bessel_ive", FLOAT, inline(_bessel_formula), widened(lambda x, *, order: scipy_special.ive(order, x)), _scaled_tangent
+    "bessel_ive", FLOAT, inline(_bessel_formula), widened(scaled_bessel), _scaled_tangent
 )
 bessel_i_p = Elementwise(
     "bessel_i", FLOAT,

@@ -72,7 +72,9 @@ def _lower_log1p(b: Any, ins: Any, outs: Any) -> list[Any]:
 
 
 def _atanh_formula(x: Any) -> Any:
-    return elementwise.mul(log1p(elementwise.div(elementwise.mul(x, 2), elementwise.sub(1, x))), 0.5)
+    size = elementwise.abs(x)
+    value = elementwise.mul(log1p(elementwise.div(elementwise.mul(size, 2), elementwise.sub(1, size))), 0.5)
+    return elementwise.mul(value, elementwise.sign(x))
 
 
 def _lower_atanh(b: Any, ins: Any, outs: Any) -> list[Any]:

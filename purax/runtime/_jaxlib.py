@@ -4,25 +4,28 @@
 Everything else in purax speaks to devices through the functions here. jaxlib's global switches, its pytree default registry
 and its Python-facing classes are left alone, so JAX may live in the same process. Versions 0.10.2 to 0.12 are bridged here.
 
-Some calls of jaxlib look for `jax` by an import of their own. They run under `_without_jax`, so that an installed JAX is
-never loaded by purax; a JAX that the user has loaded already is left to answer.
+Some calls of jaxlib look for `jax` by an import of their own, and remember for good what they found: they would load an
+installed JAX, or cripple one that is loaded later. Those calls (`ArrayImpl._arrays`, copies to the host, DLPack input) are
+never made for CPU buffers: their memory is read through Python's buffer protocol and DLPack output, and one piece of a sharded
+buffer by turning the order of its pieces. Only the functions marked so below make them, on accelerators.
 """
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
+import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from purax import config, errors
 from purax.lazy import lazy
+from purax.runtime.tensor import BITS, address_of, tensor_of, unpack, window
 
 # Both must happen before jaxlib is loaded: its logger reads the variable once, and its threads must find the tuned allocator.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
@@ -70,39 +73,6 @@ Device = _jax.Device
 _REPLICATED = xla_client.HloSharding.replicate()
 _COPY = xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 _ALIAS = xla_client.HostBufferSemantics.ZERO_COPY
-
-
-# ---- jaxlib's own search for jax
-
-
-class _JaxFinder:
-    """Says `there is no jax` to the threads that are inside `_without_jax`, and nothing to the others."""
-
-    def __init__(self) -> None:
-        self.threads: set[int] = set()
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        """Part of the protocol of `sys.meta_path`."""
-        if name == "jax" and threading.get_ident() in self.threads:
-            raise ModuleNotFoundError("purax does not load jax", name="jax")
-
-
-_finder = _JaxFinder()
-
-
-def _without_jax(function: Callable[..., Any], *arguments: Any) -> Any:
-    if "jax" in sys.modules:
-        return function(*arguments)
-    if _finder not in sys.meta_path:
-        sys.meta_path.insert(0, _finder)
-    thread = threading.get_ident()
-    if thread in _finder.threads:
-        return function(*arguments)
-    _finder.threads.add(thread)
-    try:
-        return function(*arguments)
-    finally:
-        _finder.threads.discard(thread)
 
 
 # ---- clients
@@ -179,60 +149,56 @@ def assemble(aval: Any, sharding: Any, buffers: Sequence[Any]) -> Any:
     return _jax.ArrayImpl(aval, sharding, list(buffers), True, True)
 
 
+def first_piece_elsewhere(buffer: Any, sharding: Any) -> Any:
+    """The same buffer with its pieces in another order; none is copied."""
+    return xla_client.reorder_shards(buffer, sharding, xla_client.ArrayCopySemantics.REUSE_INPUT)
+
+
 def shards(buffer: Any) -> list[Any]:
-    """The buffers on the single devices of this process."""
-    parts: list[Any] = _without_jax(getattr, buffer, "_arrays")
-    return parts
+    """The buffers on the single devices of this process. Looks for jax."""
+    return list(buffer._arrays)
 
 
 _NATIVE = frozenset(map(np.dtype, "?bBhHiIlLqQefdFD"))
-_SUBBYTE_NAMES = ("int1", "uint1", "int2", "uint2", "int4", "uint4", "float4_e2m1fn")
-_SUBBYTE = frozenset(np.dtype(getattr(ml_dtypes, name)) for name in _SUBBYTE_NAMES if hasattr(ml_dtypes, name))
 
 
 def read_cpu(buffer: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    """A read-only array over the memory of a buffer on one CPU device; waits for it to be computed.
-
-    Buffers of dtypes that Python's buffer protocol has no name for are seen through their address; the DLPack capsule keeps
-    them alive and makes a donation copy instead of writing into what is seen. Dtypes of less than a byte are copied.
-    """
+    """A read-only array over the memory of a buffer on one CPU device; waits for it to be computed."""
     if dtype in _NATIVE:
         return np.asarray(memoryview(buffer))
-    if dtype in _SUBBYTE:
-        return read_copy(buffer)
+    return read_piece(buffer, dtype, shape)
+
+
+def read_piece(buffer: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """The same for the first piece of a buffer over several CPU devices, and for dtypes without a name in Python.
+
+    A capsule of DLPack keeps the memory alive and makes a donation copy instead of writing into what is seen. XLA packs dtypes
+    of less than a byte, NumPy does not: they are copied.
+    """
     try:
         capsule = _jax.buffer_to_dlpack_managed_tensor(buffer)
     except RawError:  # a dtype that DLPack has no name for
-        return read_copy(buffer)
+        capsule = None
     buffer.block_until_ready()
-    window = _Window((capsule, buffer), buffer.unsafe_buffer_pointer(), shape, dtype.itemsize)
-    return np.asarray(window).view(dtype)
-
-
-class _Window:
-    """Memory that NumPy may read: an address, and what keeps it alive."""
-
-    __slots__ = ("__array_interface__", "keep")
-
-    def __init__(self, keep: Any, address: int, shape: tuple[int, ...], itemsize: int) -> None:
-        self.keep = keep
-        self.__array_interface__ = {"data": (address, True), "shape": shape, "typestr": f"|V{itemsize}", "version": 3}
+    address = buffer.unsafe_buffer_pointer() if capsule is None else address_of(tensor_of(capsule))
+    bits = BITS.get(dtype)
+    if bits is None:
+        return window((capsule, buffer), address, shape, dtype)
+    count = math.prod(shape)
+    packed = window((capsule, buffer), address, (-(-count * bits // 8),), np.dtype(np.uint8))
+    return unpack(packed, bits, dtype, count).reshape(shape)
 
 
 def read_copy(buffer: Any) -> np.ndarray:
-    """A host copy of a buffer on one device of any platform; waits for it to be computed."""
-    value: np.ndarray = _without_jax(_copy_out, buffer)
+    """A host copy of a buffer on one device of any platform; waits for it to be computed. Looks for jax."""
+    value: np.ndarray = buffer._single_device_array_to_np_array_did_copy()[0]
     value.setflags(write=False)
     return value
 
 
-def _copy_out(buffer: Any) -> Any:
-    return buffer._single_device_array_to_np_array_did_copy()[0]
-
-
 def start_copy_out(buffer: Any) -> None:
-    """Begin the copy that `read_copy` will wait for."""
-    _without_jax(buffer._copy_single_device_array_to_host_async)
+    """Begin the copy that `read_copy` will wait for. Looks for jax."""
+    buffer._copy_single_device_array_to_host_async()
 
 
 def dlpack_capsule(buffer: Any, stream: Any = None) -> Any:
@@ -241,8 +207,8 @@ def dlpack_capsule(buffer: Any, stream: Any = None) -> Any:
 
 
 def from_dlpack_capsule(capsule: Any, device: Any, stream: Any) -> Any:
-    """A buffer over memory that another library shares through DLPack."""
-    return _without_jax(_jax.dlpack_managed_tensor_to_buffer, capsule, device, stream)
+    """A buffer over memory that another library shares through DLPack. Looks for jax."""
+    return _jax.dlpack_managed_tensor_to_buffer(capsule, device, stream)
 
 
 def result_handler(aval: Any, sharding: Any) -> Any:

@@ -145,7 +145,7 @@ class Array(Operators):
         shape = placement.sharding.shard_shape(self.aval.shape)
         aval = array_aval(shape, self.aval.dtype, self.aval.weak_type)
         local = [device for device in placement.devices if is_local(device)]
-        parts = buffers.shards_raw(self.buffer, placement)
+        parts = buffers.shards_raw(self.buffer, self.aval, placement)
         return [
             wrap_placed(aval, part, buffers.single_placement(device)) for part, device in zip(parts, local, strict=True)
         ]
@@ -231,7 +231,7 @@ class Array(Operators):
         if self._np is None:
             buffer = self.buffer
             if not all(device.platform == "cpu" for device in self.sharding.device_assignment):
-                for part in buffers.shards_raw(buffer, self._placement):
+                for part in buffers.shards_raw(buffer, self.aval, self._placement):
                     _jaxlib.start_copy_out(part)
 
     def delete(self) -> None:

@@ -15,6 +15,7 @@ from purax import dtypes, errors
 from purax.core.aval import ShapedArray, array_aval
 from purax.lazy import lazy
 from purax.runtime import client
+from purax.runtime.tensor import BITS
 from purax.sharding import Placement, SingleDeviceSharding, placement_of
 from purax.sharding.mesh import is_local
 from purax.sharding.named import shard_slices
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 _jaxlib = lazy("purax.runtime._jaxlib")
+_executable = lazy("purax.runtime.executable")  # imports this module
 
 _PHYSICAL: dict[ShapedArray, ShapedArray] = {}
 
@@ -139,12 +141,40 @@ def _assemble(aval: ShapedArray, pieces: list[Any], placement: Placement) -> Any
     return _jaxlib.assemble(held, sharding, moved)
 
 
-def shards_raw(buffer: Any, placement: Placement | None) -> list[Any]:
+def shards_raw(buffer: Any, aval: ShapedArray, placement: Placement | None) -> list[Any]:
     """The buffers on the single devices of this process, in the order of the devices of the placement."""
     if placement is None or len(placement.devices) == 1:
         return [buffer]
-    parts: list[Any] = _jaxlib.shards(buffer)
-    return parts
+    held = physical(aval)
+    _, devices, on_cpu = compiled_form(placement, held.ndim)
+    if not on_cpu:
+        parts: list[Any] = _jaxlib.shards(buffer)
+        return parts
+    piece = piece_of(aval, placement)
+    return [
+        _jaxlib.put_alias(piece, compiled_form(single_placement(device), 0)[0], [part], [device])
+        for part, device in zip(_windows(buffer, held, piece, placement), devices, strict=True)
+    ]
+
+
+def _windows(buffer: Any, held: ShapedArray, piece: ShapedArray, placement: Placement) -> list[np.ndarray]:
+    """The pieces of a buffer over several CPU devices as host arrays over its memory, in the order of the devices.
+
+    jaxlib shows the first piece only, so each in turn is made the first.
+    """
+    if held.dtype in BITS:
+        buffer, wide = _executable.widen(buffer, held, placement)
+        return [part.astype(held.dtype) for part in _windows(buffer, wide, piece.update(dtype=wide.dtype), placement)]
+    text = placement.sharding.hlo_sharding_text(held.ndim)
+    seen = []
+    for device in compiled_form(placement, held.ndim)[1]:
+        key = (held.ndim, device)
+        turned = placement.compiled_forms.get(key)
+        if turned is None:
+            order = [device, *(other for other in placement.devices if other is not device)]
+            turned = placement.compiled_forms.setdefault(key, _jaxlib.raw_sharding(order, text))
+        seen.append(_jaxlib.read_piece(_jaxlib.first_piece_elsewhere(buffer, turned), piece.dtype, piece.shape))
+    return seen
 
 
 def read_raw(buffer: Any, aval: ShapedArray, placement: Placement | None) -> np.ndarray:
@@ -171,7 +201,7 @@ def read_raw(buffer: Any, aval: ShapedArray, placement: Placement | None) -> np.
         raise _jaxlib.clean_error(error) from None
     if aval.dtype == dtypes.float0:
         value = np.zeros(aval.shape, dtypes.float0)
-        value.setflags(write=False)
+    value.setflags(write=False)
     return value
 
 
@@ -181,10 +211,13 @@ def _read_one(buffer: Any, held: ShapedArray, on_cpu: bool) -> np.ndarray:
 
 
 def _read_many(buffer: Any, aval: ShapedArray, held: ShapedArray, placement: Placement) -> np.ndarray:
-    sharding, on_cpu = placement.sharding, compiled_form(placement, held.ndim)[2]
-    parts = shards_raw(buffer, placement)
+    sharding, on_cpu, piece = placement.sharding, compiled_form(placement, held.ndim)[2], piece_of(aval, placement)
     if sharding.is_fully_replicated:
-        return _read_one(parts[0], held, on_cpu)
+        return (
+            _jaxlib.read_piece(buffer, held.dtype, held.shape)
+            if on_cpu
+            else _jaxlib.read_copy(_jaxlib.shards(buffer)[0])
+        )
     if not sharding.is_fully_addressable:
         raise RuntimeError(
             errors.explain(
@@ -193,9 +226,8 @@ def _read_many(buffer: Any, aval: ShapedArray, held: ShapedArray, placement: Pla
                 "read `x.addressable_shards`, or replicate the array first.",
             )
         )
+    parts = _windows(buffer, held, piece, placement) if on_cpu else map(_jaxlib.read_copy, _jaxlib.shards(buffer))
     whole = np.empty(held.shape, held.dtype)
-    piece = piece_of(aval, placement)
     for part, index in zip(parts, shard_slices(sharding, aval.shape), strict=True):
-        whole[index] = _read_one(part, piece, on_cpu)
-    whole.setflags(write=False)
+        whole[index] = part
     return whole

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,11 @@ from purax import dtypes
 from purax.core.aval import array_aval
 from purax.lazy import lazy
 from purax.runtime import buffers, client
-from purax.runtime.array import Array, wrap_placed
+from purax.runtime.array import Array, wrap_host, wrap_placed
+from purax.runtime.tensor import read_tensor, tensor_of
 from purax.runtime.transfer import device_put, put, to_placement
 
-__all__ = ["dlpack_device", "from_dlpack", "read_tensor", "tensor_of", "to_dlpack"]
+__all__ = ["dlpack_device", "from_dlpack", "to_dlpack"]
 
 _jaxlib = lazy("purax.runtime._jaxlib")
 
@@ -97,13 +97,15 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
             f"from_dlpack needs an object with __dlpack__ and __dlpack_device__, not {type(external_array).__name__}."
         )
     kind, number = map(int, external_array.__dlpack_device__())
-    if kind == _KDL_CPU and copy is not False:
+    if kind == _KDL_CPU:
         try:
             value = np.from_dlpack(external_array)
         except (RuntimeError, BufferError):  # a dtype that NumPy has no name for
-            capsule = external_array.__dlpack__()
-            value = read_tensor(capsule)
-        return put(value, array_aval(value.shape, value.dtype), to_placement(device))
+            value = read_tensor(external_array.__dlpack__())
+        aval = array_aval(value.shape, value.dtype)
+        if copy is False and device is None:
+            return wrap_host(aval, value)
+        return put(value, aval, to_placement(device))
     owner = _owner(kind, number)
     capsule = external_array.__dlpack__()
     tensor = tensor_of(capsule)
@@ -114,72 +116,10 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
 
 
 def _owner(kind: int, number: int) -> Any:
-    name = {_KDL_CPU: "cpu", _KDL_CUDA: "cuda", _KDL_ROCM: "rocm"}.get(kind)
+    name = {_KDL_CUDA: "cuda", _KDL_ROCM: "rocm"}.get(kind)
     if name is None:
         raise BufferError(f"purax has no device of DLPack's kind {kind}.")
     for device in client.backend(name).local_devices:
-        if name == "cpu" or device.local_hardware_id == number:
+        if device.local_hardware_id == number:
             return device
     raise BufferError(f"purax does not see the {name} device {number}.")
-
-
-# ---- the tensor in a capsule: https://dmlc.github.io/dlpack/latest/c_api.html
-
-_NUMBERS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
-_FLOAT8 = {7: "float8_e3m4", 8: "float8_e4m3", 9: "float8_e4m3b11fnuz", 10: "float8_e4m3fn", 11: "float8_e4m3fnuz",
-           12: "float8_e5m2", 13: "float8_e5m2fnuz", 14: "float8_e8m0fnu"}  # fmt: skip
-
-
-class _Tensor(ctypes.Structure):
-    """`DLTensor`, the beginning of what a capsule of the unversioned protocol points at."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_kind", ctypes.c_int32),
-        ("device_number", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Shape."""
-        return tuple(self.shape[axis] for axis in range(self.ndim))
-
-    @property
-    def numpy_dtype(self) -> np.dtype:
-        """The dtype as NumPy's object."""
-        name = _FLOAT8.get(self.code) or f"{_NUMBERS.get(self.code, '?')}{'' if self.code == 6 else self.bits}"
-        if self.lanes != 1 or "?" in name:
-            raise BufferError(
-                f"DLPack's dtype (code {self.code}, {self.bits} bits, {self.lanes} lanes) is not known here."
-            )
-        found: np.dtype = dtypes.named(name)
-        return found
-
-
-def tensor_of(capsule: Any) -> Any:
-    """What an unversioned capsule holds; valid while the capsule lives."""
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    return _Tensor.from_address(pointer(capsule, b"dltensor"))
-
-
-def read_tensor(capsule: Any) -> np.ndarray:
-    """A copy of the tensor in a capsule of host memory."""
-    tensor = tensor_of(capsule)
-    shape, dtype = tensor.sizes, tensor.numpy_dtype
-    strides = [tensor.strides[axis] for axis in range(tensor.ndim)] if tensor.strides else None
-    if 0 in shape:
-        return np.empty(shape, dtype)
-    if strides is None:
-        strides = [int(np.prod(shape[axis + 1 :], dtype=np.int64)) for axis in range(tensor.ndim)]
-    reach = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-    memory = (ctypes.c_uint8 * (reach * dtype.itemsize)).from_address(tensor.data + tensor.byte_offset)
-    flat = np.frombuffer(memory, np.dtype(f"V{dtype.itemsize}")).view(dtype)
-    return np.lib.stride_tricks.as_strided(flat, shape, [stride * dtype.itemsize for stride in strides]).copy()

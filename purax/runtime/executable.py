@@ -9,14 +9,16 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from purax import errors, events
+import numpy as np
+
+from purax import dtypes, errors, events
 from purax.core.aval import ShapedArray
 from purax.lazy import lazy
 from purax.runtime import buffers, cache, client
 from purax.runtime.array import Array, wrap_placed
 from purax.sharding import Mesh, NamedSharding, PartitionSpec, Placement, placement_of
 
-__all__ = ["Executable", "compile_text", "load_serialized"]
+__all__ = ["Executable", "compile_text", "load_serialized", "widen"]
 
 _jaxlib = lazy("purax.runtime._jaxlib")
 
@@ -258,6 +260,30 @@ def load_serialized(
         out_placements = (None if default else _whole(devices),) * len(out_avals)
     raw = _load(blob, devices, _flags(devices[0], None), callbacks)
     return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate))
+
+
+def widen(buffer: Any, held: ShapedArray, placement: Placement) -> tuple[Any, ShapedArray]:
+    """A buffer over several devices whose elements of less than a byte are converted to a wider dtype, and its aval."""
+    key = (held, "widen")
+    program = placement.compiled_forms.get(key)
+    if program is None:
+        kind = np.dtype(
+            np.float32 if dtypes.is_float(held.dtype) else np.int8 if dtypes.is_signed(held.dtype) else np.uint8
+        )
+        aval, sharding = held.update(dtype=kind), placement.sharding
+        spread = f"{{sdy.sharding = {sharding.sdy_text(held.ndim)}}}"  # type: ignore[attr-defined]
+        text = f"""module @widen {{
+  sdy.mesh @mesh = {sharding.mesh.sdy_text()}
+  func.func public @main(%x: {held.hlo} {spread}) -> ({aval.hlo} {spread}) {{
+    %y = stablehlo.convert %x : ({held.hlo}) -> {aval.hlo}
+    return %y : {aval.hlo}
+  }}
+}}"""  # type: ignore[attr-defined]
+        program = compile_text(
+            text, out_avals=[aval], devices=placement.devices, out_placements=[placement], name="widen"
+        )
+        placement.compiled_forms[key] = program
+    return program.run([buffer])[0], program.out_avals[0]
 
 
 def _whole(devices: tuple[Any, ...]) -> Placement:

@@ -190,7 +190,7 @@ def _move(value: Array, placement: Placement) -> Array:
         return wrap_placed(aval, value.buffer, placement)
     pieces: dict[Any, Any] = {}
     if here.is_fully_addressable and target.is_fully_addressable:
-        parts = buffers.shards_raw(value.buffer, source)
+        parts = buffers.shards_raw(value.buffer, aval, source)
         for part, index in zip(parts, shard_slices(here, aval.shape), strict=True):
             pieces.setdefault(_bounds(index), part)
         wanted = [_bounds(index) for index in shard_slices(target, aval.shape)]

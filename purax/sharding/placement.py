@@ -25,14 +25,14 @@ class Placement:
     devices : tuple of Device
         In the order in which the compiler numbers them.
     compiled_forms : dict
-        The runtime's own objects for it, by number of array axes.
+        The runtime's own objects for it; by number of array axes, among others.
     """
 
     __slots__ = ("__weakref__", "committed", "compiled_forms", "devices", "sharding")
     sharding: Sharding
     committed: bool
     devices: tuple[Any, ...]
-    compiled_forms: dict[int, Any]
+    compiled_forms: dict[Any, Any]
 
     def __repr__(self) -> str:
         return f"Placement({self.sharding}, committed={self.committed})"

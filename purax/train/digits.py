@@ -42,6 +42,7 @@ class DigitsModel(linen.Module):
 
     @linen.compact
     def __call__(self, images: Any) -> Any:
+        """Give the scores of images, float32[n, 10]."""
         x = nn.relu(linen.Conv(self.features, (3, 3))(images))
         x = nn.relu(linen.Conv(2 * self.features, (3, 3))(x))
         x = linen.max_pool(x, (2, 2), strides=(2, 2))

@@ -142,7 +142,9 @@ x = device_put(np.arange(8.), NamedSharding(client.make_mesh((4,), ("x",)), P("x
 x.addressable_shards[1].data.host, buffers.read_raw(x.buffer, x.aval, x._placement)
 small = put(np.ones(3, dtypes.int4), array_aval((3,), dtypes.int4))
 wrap_buffer(small.aval, small.buffer).host
-from_dlpack(np.ones(3)), from_dlpack(np.ones(3), copy=False).host
+from_dlpack(np.ones(3)), from_dlpack(np.ones(3), copy=False).buffer
+whole = device_put(x, NamedSharding(client.make_mesh((4,), ("x",)), P()))
+buffers.read_raw(whole.buffer, whole.aval, whole._placement), whole.addressable_shards[2].data.buffer, x.copy_to_host_async()
 print("jax" in sys.modules)
 import jax
 """

@@ -14,7 +14,8 @@ from purax.linen.declare import compact
 from purax.linen.dtypes import promote_dtype
 from purax.linen.layers.linear import default_kernel_init
 from purax.linen.module import Module
-from purax.primitives.convolution import conv_general_dilated, conv_general_dilated_local, conv_transpose
+from purax.primitives.convolution import ConvDimensionNumbers, conv_general_dilated
+from purax.primitives.convolution_forms import conv_general_dilated_local, conv_transpose
 
 __all__ = ["Conv", "ConvLocal", "ConvTranspose"]
 
@@ -40,10 +41,10 @@ def _padding(padding: Any, rank: int) -> Any:
     return pairs
 
 
-def _layout(ndim: int) -> tuple[tuple[int, ...], ...]:
+def _layout(ndim: int) -> ConvDimensionNumbers:
     """Return the places of batch, channels and space: channels last, kernels (*space, inputs, outputs)."""
     data = (0, ndim - 1, *range(1, ndim - 1))
-    return data, (ndim - 1, ndim - 2, *range(ndim - 2)), data
+    return ConvDimensionNumbers(data, (ndim - 1, ndim - 2, *range(ndim - 2)), data)
 
 
 def _flat_batch(inputs: Any, rank: int) -> tuple[Any, tuple[int, ...] | None]:
