@@ -128,9 +128,17 @@ def _bessel_series(order: int, wide: bool) -> tuple[tuple[float, ...], tuple[flo
         x = 16 / np.maximum(t + 1, 1e-12)
         return np.sqrt(x) * scaled_bessel(x, order=order)
 
-    fit = np.polynomial.chebyshev.chebinterpolate
-    sizes = (40, 34) if wide else (20, 12)
-    return tuple(fit(near, sizes[0]).tolist()), tuple(fit(far, sizes[1]).tolist())
+    sizes = (32, 30) if wide else (20, 12)
+    return _chebyshev(near, sizes[0]), _chebyshev(far, sizes[1])
+
+
+def _chebyshev(function: Any, size: int) -> tuple[float, ...]:
+    """Coefficients of the polynomial that interpolates at Chebyshev's points."""
+    angles = (np.arange(size) + 0.5) * np.pi / size
+    terms = np.cos(np.outer(angles, np.arange(size)))
+    coefficients = function(np.cos(angles)) @ terms * (2 / size)
+    coefficients[0] /= 2
+    return tuple(coefficients.tolist())
 
 
 def scaled_bessel(x: Any, *, order: int) -> Any:

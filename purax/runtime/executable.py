@@ -7,7 +7,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -270,15 +270,15 @@ def widen(buffer: Any, held: ShapedArray, placement: Placement) -> tuple[Any, Sh
         kind = np.dtype(
             np.float32 if dtypes.is_float(held.dtype) else np.int8 if dtypes.is_signed(held.dtype) else np.uint8
         )
-        aval, sharding = held.update(dtype=kind), placement.sharding
-        spread = f"{{sdy.sharding = {sharding.sdy_text(held.ndim)}}}"  # type: ignore[attr-defined]
+        aval, sharding = held.update(dtype=kind), cast(NamedSharding, placement.sharding)
+        spread = f"{{sdy.sharding = {sharding.sdy_text(held.ndim)}}}"
         text = f"""module @widen {{
   sdy.mesh @mesh = {sharding.mesh.sdy_text()}
   func.func public @main(%x: {held.hlo} {spread}) -> ({aval.hlo} {spread}) {{
     %y = stablehlo.convert %x : ({held.hlo}) -> {aval.hlo}
     return %y : {aval.hlo}
   }}
-}}"""  # type: ignore[attr-defined]
+}}"""
         program = compile_text(
             text, out_avals=[aval], devices=placement.devices, out_placements=[placement], name="widen"
         )

@@ -83,6 +83,8 @@ class _Window:
     """Memory that NumPy may read: an address, and what keeps it alive."""
 
     __slots__ = ("__array_interface__", "keep")
+    __array_interface__: dict[str, Any]
+    keep: Any
 
 
 def window(keep: Any, address: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
