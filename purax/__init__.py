@@ -1,14 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
 """purax: composable transformations of array programs, compiled by XLA."""
 
+import importlib as _importlib
+from typing import Any as _Any
+
 from purax import config as config
 from purax import errors as errors
+from purax import numpy as numpy
 from purax import tree as tree
+from purax import tree_util as tree_util
 from purax.contexts import *  # noqa: F403
+from purax.control.custom import custom_gradient as custom_gradient
+from purax.control.custom import custom_jvp as custom_jvp
+from purax.control.custom import custom_vjp as custom_vjp
 from purax.control.jit import jit as jit
+from purax.control.remat import checkpoint as checkpoint
+from purax.control.remat import checkpoint as remat
+from purax.control.remat import checkpoint_policies as checkpoint_policies
+from purax.control.staging import block_until_ready as block_until_ready
+from purax.control.staging import clear_caches as clear_caches
+from purax.control.staging import device_get as device_get
+from purax.control.staging import device_put as device_put
+from purax.control.staging import eval_shape as eval_shape
+from purax.control.staging import make_jaxpr as make_jaxpr
+from purax.control.staging import named_call as named_call
+from purax.control.staging import typeof as typeof
+from purax.core.aval import ShapeDtypeStruct as ShapeDtypeStruct
+from purax.core.hooks import hooks as _hooks
+from purax.core.operators import Operators as Array
+from purax.runtime.client import default_backend as default_backend
+from purax.runtime.client import device_count as device_count
+from purax.runtime.client import devices as devices
+from purax.runtime.client import local_device_count as local_device_count
+from purax.runtime.client import local_devices as local_devices
+from purax.runtime.client import process_count as process_count
+from purax.runtime.client import process_index as process_index
+from purax.runtime.transfer import make_array_from_callback as make_array_from_callback
+from purax.runtime.transfer import make_array_from_process_local_data as make_array_from_process_local_data
+from purax.runtime.transfer import (
+    make_array_from_single_device_arrays as make_array_from_single_device_arrays,
+)
 from purax.transforms.jacobian import hessian as hessian
 from purax.transforms.jacobian import jacfwd as jacfwd
 from purax.transforms.jacobian import jacrev as jacrev
+from purax.transforms.jacobian import jacrev as jacobian
 from purax.transforms.jvp import jvp as jvp
 from purax.transforms.reverse import grad as grad
 from purax.transforms.reverse import linearize as linearize
@@ -18,3 +53,26 @@ from purax.transforms.transpose import linear_transpose as linear_transpose
 from purax.transforms.vmap import vmap as vmap
 
 __version__ = "0.1.0"
+
+_hooks.numpy = numpy
+
+# Loaded on first use: most programs need few of them, and import time is a feature.
+_LAZY = frozenset({
+    "core", "data", "debug", "dlpack", "dtypes", "events", "export", "flatten_util", "haiku", "image", "lax", "linen", "nn", "ops",
+    "optim", "random", "scipy", "sharding", "stages", "train", "experimental", "extend", "interpreters", "ad_checkpoint", "typing",
+    "distributed", "profiler", "custom_batching", "custom_derivatives", "api_util",
+})  # fmt: skip
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _LAZY:
+        try:
+            return _importlib.import_module(f"purax.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"purax.{name}":
+                raise
+    raise AttributeError(f"module 'purax' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY} - {"_Any", "_LAZY", "_hooks", "_importlib"})

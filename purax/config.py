@@ -315,7 +315,8 @@ def current() -> Settings:
 
 def trace_key() -> TraceKey:
     """Return the settings that change what tracing gives: an interned object, hashed and compared by identity."""
-    return current().trace_key
+    layer = _local.get()
+    return _base.trace_key if layer is None else current().trace_key
 
 
 def values() -> dict[str, Any]:

@@ -36,6 +36,10 @@ from purax.transforms.vmap import batch_jaxpr
 
 __all__ = ["JitFunction", "jit", "jit_p"]
 
+_current = current.get
+_flatten = tree.flatten
+_trace_key = config.trace_key
+
 
 class Jit(Primitive):
     """Call of a program: `jaxpr` (no constants) on the operands. Every transformation of the call is a call of a program."""
@@ -123,14 +127,20 @@ jit_p = Jit("jit")
 class Program:
     """One traced form of a user's function."""
 
-    __slots__ = ("closed", "consts", "jaxpr", "names", "out_tree", "run")
+    __slots__ = ("_jaxpr", "closed", "consts", "out_tree")
 
     def __init__(self, closed: ClosedJaxpr, out_tree: Any) -> None:
-        jaxpr, self.consts = open_constants(closed)
         self.closed = closed
-        self.jaxpr = intern(jaxpr)
+        self.consts = closed.consts
         self.out_tree = out_tree
-        self.run: Any = None
+        self._jaxpr: Jaxpr | None = None
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """The program with its constants as inputs; interned when first wanted, which tracing alone never does."""
+        if self._jaxpr is None:
+            self._jaxpr = intern(open_constants(self.closed)[0])
+        return self._jaxpr
 
 
 class JitFunction:
@@ -149,7 +159,8 @@ class JitFunction:
         self.donated_positions, self.donated_names = _static(fun, options["donate_argnums"], options["donate_argnames"])
         self.inline = options["inline"]
         self.plain = not (self.static_positions or self.static_names or self.donated_positions or self.donated_names)
-        self.cache: dict[Any, Any] = {}
+        self.cache: dict[Any, Any] = {}  # the short way, by structure, settings and avals of the leaves
+        self.keyword_cache: dict[Any, Any] = {}
         self.programs: dict[Any, Program] = {}
         self.__wrapped__ = fun
         for field in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
@@ -158,21 +169,23 @@ class JitFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the compiled function, tracing and compiling it first where its arguments are of a new type."""
-        if self.plain and current.get() is None:
-            leaves, treedef = tree.flatten((args, kwargs))
-            avals: list[Any] = [treedef, config.current().trace_key]
+        if self.plain and _current() is None:
+            leaves, treedef = _flatten((args, kwargs) if kwargs else args)
+            key: list[Any] = [treedef, _trace_key()]
             buffers = []
             for x in leaves:
                 if type(x) is not Array or x._placement is not None:
                     break
-                avals.append(x.aval)
+                key.append(x.aval)
                 buffer = x._buf
                 buffers.append(x.buffer if buffer is None else buffer)
             else:
-                entry = self.cache.get(tuple(avals))
+                entry = (self.keyword_cache if kwargs else self.cache).get(tuple(key))
                 if entry is not None:
                     run, consts, out_avals, unflatten = entry
                     outs = run(consts + buffers if consts else buffers)
+                    if unflatten is None:
+                        return wrap_buffer(out_avals, outs[0])
                     return unflatten([wrap_buffer(aval, buffer) for aval, buffer in zip(out_avals, outs)])  # noqa: B905
         return self._slow_call(args, kwargs)
 
@@ -220,10 +233,15 @@ class JitFunction:
         executable = program.jaxpr.derived.get(("executable", Compilation().key))
         if executable is None or not self.plain or debugging() or any(x._placement is not None for x in consts):
             return
-        key = (call.treedef, config.current().trace_key, *(x.aval for x in call.leaves))
-        if program is self.programs.get(call.key):
-            unflatten = program.out_tree.unflatten
-            self.cache[key] = (executable.run, [x.buffer for x in consts], program.jaxpr.out_avals, unflatten)
+        if program is not self.programs.get(call.key):
+            return
+        treedef = call.treedef if call.kwargs else tree.structure(call.args)
+        key = (treedef, _trace_key(), *(x.aval for x in call.leaves))
+        out_avals, unflatten = program.jaxpr.out_avals, program.out_tree.unflatten
+        if tree.is_leaf_structure(program.out_tree):
+            out_avals, unflatten = out_avals[0], None
+        cache = self.keyword_cache if call.kwargs else self.cache
+        cache[key] = (executable.run, [x.buffer for x in consts], out_avals, unflatten)
 
     def _program(self, call: Call) -> Program:
         program = self.programs.get(call.key)
@@ -271,6 +289,7 @@ class JitFunction:
     def clear_cache(self) -> None:
         """Forget what was traced and compiled."""
         self.cache.clear()
+        self.keyword_cache.clear()
         self.programs.clear()
 
     def _cache_size(self) -> int:

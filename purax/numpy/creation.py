@@ -35,7 +35,7 @@ __all__ = [
     "fromiter", "fromstring", "full", "full_like", "geomspace", "linspace", "logspace", "ones", "ones_like", "zeros", "zeros_like",
 ]  # fmt: skip
 
-_control = lazy("purax.control.placement")
+_control = lazy("purax.control.staging")
 
 
 # ---- from values

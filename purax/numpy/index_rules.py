@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumPy's index rules as data: what an index selects, before anything is read or written.
 
-`parse` turns an index into one part per axis. `Layout` arranges the parts as StableHLO's gather and scatter want them: windows along
-axes that are sliced with step 1, index vectors for everything else, and the order of the result's axes.
+`parse` turns an index into one part per axis. `Layout` arranges the parts as StableHLO's gather and scatter want them: windows
+along axes that are sliced with step 1, index vectors for everything else, and the order of the result's axes.
 
-Python and NumPy integers are checked here and raise IndexOutOfBoundsError. Values of index arrays on devices are never waited for.
+Python and NumPy integers are checked here and raise IndexOutOfBoundsError. Index arrays on devices are never waited for.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.config import current as settings
+from purax.core.aval import array_aval
 from purax.core.hooks import hooks
 from purax.core.trace import Tracer, aval_of
 from purax.numpy import _ops as ops
 from purax.primitives import shape as shapes
 from purax.primitives import slicing
+from purax.runtime.array import wrap_host
 
 __all__ = ["Layout", "Part", "is_basic", "parse"]
 
@@ -143,7 +145,9 @@ def _element(e: Any) -> Any:
     if isinstance(e, (str, bytes)):
         raise TypeError(f"purax arrays have no named fields: an index cannot be a string; got {e!r}")
     if isinstance(e, (list, tuple)):
-        e = hooks.numpy.asarray(e) if any(hasattr(v, "aval") for v in _leaves(e)) else np.asarray(e, None if _leaves(e) else np.int32)
+        leaves = _leaves(e)
+        traced = any(hasattr(leaf, "aval") for leaf in leaves)
+        e = hooks.numpy.asarray(e) if traced else np.asarray(e, None if leaves else np.int32)
     if isinstance(e, (np.ndarray, np.generic)):
         if e.dtype != np.bool_ and not dtypes.is_integer(e.dtype):
             raise TypeError(f"Indexer must have integer or boolean type, got indexer with type {e.dtype}")
@@ -228,8 +232,7 @@ def _mask(mask: Any, axis: int, sizes: tuple[int, ...]) -> list[Part]:
     values = np.asarray(mask)
     if values.ndim == 0:
         return [Part("flag", -1, bool(values))]
-    ordered = values.ndim == 1
-    return [Part("array", axis + k, found, ordered) for k, found in enumerate(np.nonzero(values))]
+    return [Part("array", axis + k, found, True) for k, found in enumerate(np.nonzero(values))]
 
 
 class Layout:
@@ -304,7 +307,7 @@ class Layout:
         self.collapsed = tuple(collapsed)
         self.columns = columns
         self.static = all(isinstance(v, (int, np.ndarray)) for _, v, _ in columns)
-        self.distinct = not advanced or (len(advanced) == 1 and advanced[0].ordered)
+        self.distinct = all(p.ordered or p.kind == "flag" for p in advanced)
         self.sorted = self.distinct and all(p.kind != "slice" or p.value[1] > 0 for p in parts)
 
     def vectors(self, wrap: bool = True) -> Any:
@@ -322,13 +325,13 @@ class Layout:
                 out[..., k] = _spread_known(values, axes, len(self.batch))
             info = np.iinfo(dtype)
             known = np.clip(out, info.min, info.max).astype(dtype)
-            return ops.wrap_host(shapes.array_aval(known.shape, dtype), known)
+            return wrap_host(array_aval(known.shape, dtype), known)
         pieces = []
         target = (*self.batch, 1)
         for axis, values, axes in self.columns:
             if isinstance(values, (int, np.ndarray)):
                 known = np.clip(np.asarray(values), np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
-                column: Any = ops.wrap_host(shapes.array_aval(known.shape, dtype), known)
+                column: Any = wrap_host(array_aval(known.shape, dtype), known)
             else:
                 column = dynamic(values, self.sizes[axis], dtype, wrap, axis)
             pieces.append(_spread(column, axes, target))

@@ -238,8 +238,14 @@ def _host_kernel(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any],
     return kernel
 
 
+_cpu_is_default: list[bool] = []  # asked once; a new set of backends asks again
+client._on_clear.append(_cpu_is_default.clear)
+
+
 def _on_host() -> bool:
-    return client.is_cpu_default() and config.current().default_device is None
+    if not _cpu_is_default:
+        _cpu_is_default.append(client.is_cpu_default())
+    return _cpu_is_default[0] and config.current().default_device is None
 
 
 hooks.evaluate = evaluate

@@ -153,7 +153,7 @@ class DotGeneral(Primitive):
         total = compute_dtypes(lhs.dtype, rhs.dtype, out)[1]
         left = lhs.transpose(*lb, *lk, *lc).reshape(*batch, math.prod(rows), inner).astype(total)
         right = rhs.transpose(*rb, *rc, *rk).reshape(*batch, inner, math.prod(columns)).astype(total)
-        return (np.matmul(left, right).reshape(*batch, *rows, *columns).astype(out),)
+        return (np.matmul(left, right).reshape((*batch, *rows, *columns)).astype(out),)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """d(l r) = dl r + l dr."""

@@ -70,7 +70,7 @@ def strong_mul(t: Any, d: Any) -> Any:
     Parameters
     ----------
     t, d : inexact[...]
-        Tangent and local derivative.
+        Tangent and local derivative. Where d is known to be finite, `mul` does.
 
     Returns
     -------
@@ -79,6 +79,11 @@ def strong_mul(t: Any, d: Any) -> Any:
     if type(t) in _NUMBERS or type(d) in _NUMBERS or operands.aval_of(t) is not operands.aval_of(d):
         t, d = operands.coerce("strong_mul", t, d)
     return strong_mul_p.bind1(t, d, both=False)
+
+
+def strong_product(x: Any, y: Any) -> Any:
+    """`x * y` that is zero where either factor is: for products within a local derivative."""
+    return strong_mul_p.bind1(*operands.coerce("strong_product", x, y), both=True)
 
 
 _NUMBERS = (int, float)
@@ -113,7 +118,7 @@ sub_p = Elementwise(
 )  # fmt: skip
 mul_p = Elementwise(
     "mul", (ARITHMETIC, ARITHMETIC), "stablehlo.multiply", np.multiply,
-    lambda t, z, x, y: mul_p.bind1(t, y), lambda t, z, x, y: mul_p.bind1(x, t),
+    lambda t, z, x, y: strong_mul(t, y), lambda t, z, x, y: strong_mul(t, x),
     transposed=lambda ct, x, y: (mul_p.bind1(ct, y), None) if is_linear(x) else (None, mul_p.bind1(x, ct)),
     exact=on(HOST), ufunc=np.multiply,
 )  # fmt: skip
@@ -154,7 +159,7 @@ def _remainder(x: Any, y: Any) -> Any:
 div_p = Elementwise(
     "div", (ARITHMETIC, ARITHMETIC), "stablehlo.divide", _divide,
     lambda t, z, x, y: strong_mul(t, reciprocal(y)),
-    lambda t, z, x, y: strong_mul(t, neg(mul(z, reciprocal(y)))),
+    lambda t, z, x, y: strong_mul(t, neg(div(z, y))),
     transposed=lambda ct, x, y: (strong_mul(ct, reciprocal(y)), None), exact=on(HOST_FLOAT), ufunc=np.true_divide,
 )  # fmt: skip
 rem_p = Elementwise(
@@ -363,11 +368,11 @@ class Pow(Primitive):
         total = None
         if tx is not None:
             exponent = cast.convert_element_type(y, operands.aval_of(x).dtype)
-            slope = strong_mul_p.bind1(*operands.coerce("pow", exponent, pow(x, sub(exponent, 1))), both=True)
+            slope = strong_product(exponent, pow(x, sub(exponent, 1)))
             total = strong_mul(tx, slope)
         if ty is not None:
             safe = select(eq(x, shape.full_like(x, 0)), shape.full_like(x, 1), x)
-            slope = strong_mul_p.bind1(*operands.coerce("pow", log(safe), out), both=True)
+            slope = strong_product(log(safe), out)
             total = base.add_tangents(total, strong_mul(ty, slope))
         return (out,), (total,)
 

@@ -17,7 +17,7 @@ import numpy as np
 from purax import dtypes, errors
 from purax.lazy import lazy
 from purax.primitives import elementwise, incomplete, operands, shape
-from purax.primitives.elementwise import add, div, exp, log, mul, neg, select, strong_mul, sub
+from purax.primitives.elementwise import add, div, exp, log, mul, neg, select, strong_mul, strong_product, sub
 from purax.primitives.family import FLOAT, Elementwise, inline, widened
 
 __all__ = [
@@ -39,7 +39,7 @@ def no_derivative(name: str, operand: str) -> Any:
     """A tangent rule that says that there is none."""
 
     def rule(*args: Any, **params: Any) -> Any:
-        raise errors.UndefinedRuleError(
+        raise errors.MissingRuleError(
             f"the derivative of {name} with respect to {operand} has no closed form here; stop_gradient({operand}) if it is a constant"
         )
 
@@ -67,8 +67,8 @@ def _gauss(x: Any) -> Any:
     return mul(exp(neg(elementwise.square(x))), 2 / math.sqrt(math.pi))
 
 
-erf_p = Elementwise("erf", FLOAT, _chlo("erf"), scipy("erf"), lambda t, y, x: mul(t, _gauss(x)))
-erfc_p = Elementwise("erfc", FLOAT, _chlo("erfc"), scipy("erfc"), lambda t, y, x: mul(t, neg(_gauss(x))))
+erf_p = Elementwise("erf", FLOAT, _chlo("erf"), scipy("erf"), lambda t, y, x: strong_mul(t, _gauss(x)))
+erfc_p = Elementwise("erfc", FLOAT, _chlo("erfc"), scipy("erfc"), lambda t, y, x: strong_mul(t, neg(_gauss(x))))
 erf_inv_p = Elementwise(
     "erf_inv", FLOAT, _chlo("erf_inv"), scipy("erfinv"),
     lambda t, y, x: strong_mul(t, mul(exp(elementwise.square(y)), math.sqrt(math.pi) / 2)),
@@ -108,7 +108,7 @@ polygamma_p = Elementwise(
 )  # fmt: skip
 zeta_p = Elementwise(
     "zeta", (FLOAT, FLOAT), _chlo("zeta", dtypes.float64), widened(_zeta), no_derivative("zeta", "x"),
-    lambda t, y, s, q: strong_mul(t, neg(mul(s, zeta(add(s, 1), q)))),
+    lambda t, y, s, q: strong_mul(t, neg(strong_product(s, zeta(add(s, 1), q)))),
 )  # fmt: skip
 
 # --- modified Bessel functions -------------------------------------------------------------------------------------------------
@@ -212,13 +212,13 @@ bessel_i_p = Elementwise(
 
 def _gamma_density(a: Any, x: Any) -> Any:
     """x^(a-1) exp(-x) / gamma(a): the derivative of `igamma` to x."""
-    return exp(sub(sub(mul(sub(a, 1), log(x)), x), lgamma(a)))
+    return exp(sub(sub(strong_product(sub(a, 1), log(x)), x), lgamma(a)))
 
 
 def _beta_density(a: Any, b: Any, x: Any) -> Any:
     """x^(a-1) (1-x)^(b-1) / beta(a, b)."""
     beta = sub(add(lgamma(a), lgamma(b)), lgamma(add(a, b)))
-    powers = add(mul(sub(a, 1), log(x)), mul(sub(b, 1), elementwise.log1p(neg(x))))
+    powers = add(strong_product(sub(a, 1), log(x)), strong_product(sub(b, 1), elementwise.log1p(neg(x))))
     return exp(sub(powers, beta))
 
 
@@ -242,7 +242,7 @@ igamma_grad_a_p = Elementwise(
     "igamma_grad_a", (FLOAT, FLOAT), incomplete.lower_igamma("gradient"), widened(incomplete.igamma_gradient),
     no_derivative("igamma_grad_a", "a"),
     # The mixed derivative: that of the density to a.
-    lambda t, y, a, x: strong_mul(t, mul(_gamma_density(a, x), sub(log(x), digamma(a)))),
+    lambda t, y, a, x: strong_mul(t, strong_product(_gamma_density(a, x), sub(log(x), digamma(a)))),
 )  # fmt: skip
 random_gamma_grad_p = Elementwise(
     "random_gamma_grad", (FLOAT, FLOAT), incomplete.lower_igamma("sample"), widened(incomplete.gamma_sample_gradient),

@@ -14,7 +14,7 @@ import numpy as np
 from purax import dtypes
 from purax.lazy import lazy
 from purax.primitives import cast, elementwise, operands, shape
-from purax.primitives.elementwise import strong_mul
+from purax.primitives.elementwise import strong_mul, strong_product
 from purax.primitives.family import INEXACT, Elementwise, inline, widened
 
 __all__ = [
@@ -33,10 +33,10 @@ def _one(x: Any) -> Any:
     return shape.full_like(x, 1)
 
 
-def _one_minus_square(y: Any) -> Any:
+def _one_minus_square(y: Any, product: Any = strong_product) -> Any:
     """1 - y^2 as (1 - y)(1 + y): no cancellation near 1."""
     one = _one(y)
-    return elementwise.mul(elementwise.sub(one, y), elementwise.add(one, y))
+    return product(elementwise.sub(one, y), elementwise.add(one, y))
 
 
 def _logistic(x: Any) -> Any:
@@ -168,7 +168,7 @@ cosh_p = Elementwise("cosh", INEXACT, _formulas(
         lambda x: _cosh_formula(x), lambda a, b: (_times(cos(b), cosh(a)), _times(sin(b), sinh(a)))
     ), widened(np.cosh), lambda t, y, x: strong_mul(t, sinh(x)))
 tanh_p = Elementwise(
-    "tanh", INEXACT, "stablehlo.tanh", widened(np.tanh), lambda t, y, x: elementwise.mul(t, _one_minus_square(y))
+    "tanh", INEXACT, "stablehlo.tanh", widened(np.tanh), lambda t, y, x: elementwise.mul(t, _one_minus_square(y, elementwise.mul))
 )
 asinh_p = Elementwise(
     "asinh", INEXACT, "chlo.asinh", widened(np.arcsinh),
@@ -177,7 +177,7 @@ asinh_p = Elementwise(
 acosh_p = Elementwise(
     "acosh", INEXACT, "chlo.acosh", widened(np.arccosh),
     lambda t, y, x: strong_mul(
-        t, elementwise.mul(elementwise.rsqrt(elementwise.sub(x, _one(x))), elementwise.rsqrt(elementwise.add(x, _one(x))))
+        t, strong_product(elementwise.rsqrt(elementwise.sub(x, _one(x))), elementwise.rsqrt(elementwise.add(x, _one(x))))
     ),
 )  # fmt: skip
 atanh_p = Elementwise(
@@ -198,7 +198,7 @@ def _atan2_slope(along: Any, x: Any, y: Any) -> Any:
         return elementwise.div(along, elementwise.add(elementwise.square(x), elementwise.square(y)))
     scale = elementwise.max(elementwise.abs(x), elementwise.abs(y))
     u, v, w = (elementwise.div(part, scale) for part in (x, y, along))
-    return elementwise.div(w, elementwise.mul(scale, elementwise.add(elementwise.square(u), elementwise.square(v))))
+    return elementwise.div(w, strong_product(scale, elementwise.add(elementwise.square(u), elementwise.square(v))))
 
 
 atan2_p = Elementwise(

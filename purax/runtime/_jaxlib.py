@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-import math
 import os
 import sys
 import threading
@@ -25,7 +24,7 @@ import numpy as np
 
 from purax import config, errors
 from purax.lazy import lazy
-from purax.runtime.tensor import BITS, address_of, tensor_of, unpack, window
+from purax.runtime.tensor import address_of, tensor_of, window
 
 # Both must happen before jaxlib is loaded: its logger reads the variable once, and its threads must find the tuned allocator.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
@@ -172,21 +171,17 @@ def read_cpu(buffer: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray
 def read_piece(buffer: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     """The same for the first piece of a buffer over several CPU devices, and for dtypes without a name in Python.
 
-    A capsule of DLPack keeps the memory alive and makes a donation copy instead of writing into what is seen. XLA packs dtypes
-    of less than a byte, NumPy does not: they are copied.
+    A capsule of DLPack keeps the memory alive and makes a donation copy instead of writing into what is seen. Not for the
+    dtypes that XLA packs.
     """
-    try:
-        capsule = _jax.buffer_to_dlpack_managed_tensor(buffer)
-    except RawError:  # a dtype that DLPack has no name for
-        capsule = None
+    capsule = _jax.buffer_to_dlpack_managed_tensor(buffer)
     buffer.block_until_ready()
-    address = buffer.unsafe_buffer_pointer() if capsule is None else address_of(tensor_of(capsule))
-    bits = BITS.get(dtype)
-    if bits is None:
-        return window((capsule, buffer), address, shape, dtype)
-    count = math.prod(shape)
-    packed = window((capsule, buffer), address, (-(-count * bits // 8),), np.dtype(np.uint8))
-    return unpack(packed, bits, dtype, count).reshape(shape)
+    return window((capsule, buffer), address_of(tensor_of(capsule)), shape, dtype)
+
+
+def address(buffer: Any) -> int:
+    """Address of the first element of a buffer on one CPU device. (jaxlib's own function looks for jax.)"""
+    return address_of(tensor_of(_jax.buffer_to_dlpack_managed_tensor(buffer)))
 
 
 def read_copy(buffer: Any) -> np.ndarray:

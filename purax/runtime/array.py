@@ -273,7 +273,10 @@ class Array(Operators):
 
     def unsafe_buffer_pointer(self) -> int:
         """Address of the device memory. Only for reading, only while the array lives, and only on one device."""
-        return int(self.buffer.unsafe_buffer_pointer())
+        buffer, device = self.buffer, self.device
+        if getattr(device, "platform", "") == "cpu":
+            return int(_jaxlib.address(buffer))
+        return int(buffer.unsafe_buffer_pointer())
 
     def to_device(self, device: Any, *, stream: Any = None) -> Array:
         """The same value on another device (array API)."""

@@ -15,7 +15,7 @@ from purax import dtypes, errors
 from purax.core.aval import ShapedArray, array_aval
 from purax.lazy import lazy
 from purax.runtime import client
-from purax.runtime.tensor import BITS
+from purax.runtime.tensor import HOST_ONLY, PACKED
 from purax.sharding import Placement, SingleDeviceSharding, placement_of
 from purax.sharding.mesh import is_local
 from purax.sharding.named import shard_slices
@@ -100,6 +100,14 @@ def put_raw(aval: ShapedArray, value: np.ndarray, placement: Placement | None, o
         Nobody will write to the memory of `value` any more, so the buffer may use it as it is.
     """
     held = physical(aval)
+    if held.dtype in HOST_ONLY:
+        raise errors.DTypeError(
+            errors.explain(
+                f"a value of type {aval.str_short()} was to be put onto a device.",
+                "XLA has no such dtype: its arrays live on the host.",
+                "convert it first, for instance with x.astype('int8').",
+            )
+        )
     if value.dtype != held.dtype:  # float0
         value = np.zeros(held.shape, held.dtype)
     copy = _jaxlib.put_alias if owned else _jaxlib.put
@@ -151,9 +159,18 @@ def shards_raw(buffer: Any, aval: ShapedArray, placement: Placement | None) -> l
         parts: list[Any] = _jaxlib.shards(buffer)
         return parts
     piece = piece_of(aval, placement)
+    if held.dtype in PACKED:
+        whole = read_raw(buffer, aval, placement)
+        windows = [
+            whole[index]
+            for device, index in zip(placement.devices, shard_slices(placement.sharding, aval.shape), strict=True)
+            if is_local(device)
+        ]
+    else:
+        windows = _windows(buffer, held, piece, placement)
     return [
         _jaxlib.put_alias(piece, compiled_form(single_placement(device), 0)[0], [part], [device])
-        for part, device in zip(_windows(buffer, held, piece, placement), devices, strict=True)
+        for part, device in zip(windows, devices, strict=True)
     ]
 
 
@@ -162,9 +179,6 @@ def _windows(buffer: Any, held: ShapedArray, piece: ShapedArray, placement: Plac
 
     jaxlib shows the first piece only, so each in turn is made the first.
     """
-    if held.dtype in BITS:
-        buffer, wide = _executable.widen(buffer, held, placement)
-        return [part.astype(held.dtype) for part in _windows(buffer, wide, piece.update(dtype=wide.dtype), placement)]
     text = placement.sharding.hlo_sharding_text(held.ndim)
     seen = []
     for device in compiled_form(placement, held.ndim)[1]:
@@ -191,6 +205,9 @@ def read_raw(buffer: Any, aval: ShapedArray, placement: Placement | None) -> np.
     """
     held = physical(aval)
     try:
+        if held.dtype in PACKED:
+            buffer, wide = _executable.widen(buffer, held, placement)
+            return read_raw(buffer, wide, placement).astype(held.dtype)
         if placement is None:
             value = _read_one(buffer, held, default_form()[2])
         elif len(placement.devices) == 1:
@@ -213,11 +230,9 @@ def _read_one(buffer: Any, held: ShapedArray, on_cpu: bool) -> np.ndarray:
 def _read_many(buffer: Any, aval: ShapedArray, held: ShapedArray, placement: Placement) -> np.ndarray:
     sharding, on_cpu, piece = placement.sharding, compiled_form(placement, held.ndim)[2], piece_of(aval, placement)
     if sharding.is_fully_replicated:
-        return (
-            _jaxlib.read_piece(buffer, held.dtype, held.shape)
-            if on_cpu
-            else _jaxlib.read_copy(_jaxlib.shards(buffer)[0])
-        )
+        if on_cpu:
+            return _jaxlib.read_piece(buffer, held.dtype, held.shape)
+        return _jaxlib.read_copy(_jaxlib.shards(buffer)[0])
     if not sharding.is_fully_addressable:
         raise RuntimeError(
             errors.explain(

@@ -9,13 +9,12 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-import numpy as np
-
-from purax import dtypes, errors, events
+from purax import errors, events
 from purax.core.aval import ShapedArray
 from purax.lazy import lazy
 from purax.runtime import buffers, cache, client
 from purax.runtime.array import Array, wrap_placed
+from purax.runtime.tensor import wider
 from purax.sharding import Mesh, NamedSharding, PartitionSpec, Placement, placement_of
 
 __all__ = ["Executable", "compile_text", "load_serialized", "widen"]
@@ -262,27 +261,30 @@ def load_serialized(
     return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate))
 
 
-def widen(buffer: Any, held: ShapedArray, placement: Placement) -> tuple[Any, ShapedArray]:
-    """A buffer over several devices whose elements of less than a byte are converted to a wider dtype, and its aval."""
-    key = (held, "widen")
-    program = placement.compiled_forms.get(key)
+_widening: dict[Any, Executable] = {}
+
+
+def widen(buffer: Any, held: ShapedArray, placement: Placement | None) -> tuple[Any, ShapedArray]:
+    """A buffer whose elements of less than a byte are converted to a dtype of whole bytes, and its aval."""
+    key = (held, placement)
+    program = _widening.get(key)
     if program is None:
-        kind = np.dtype(
-            np.float32 if dtypes.is_float(held.dtype) else np.int8 if dtypes.is_signed(held.dtype) else np.uint8
-        )
-        aval, sharding = held.update(dtype=kind), cast(NamedSharding, placement.sharding)
-        spread = f"{{sdy.sharding = {sharding.sdy_text(held.ndim)}}}"
+        aval = held.update(dtype=wider(held.dtype))
+        mesh, spread = "", ""
+        if placement is not None and len(placement.devices) > 1:
+            sharding = cast(NamedSharding, placement.sharding)
+            mesh = f"sdy.mesh @mesh = {sharding.mesh.sdy_text()}"
+            spread = f"{{sdy.sharding = {sharding.sdy_text(held.ndim)}}}"
         text = f"""module @widen {{
-  sdy.mesh @mesh = {sharding.mesh.sdy_text()}
+  {mesh}
   func.func public @main(%x: {held.hlo} {spread}) -> ({aval.hlo} {spread}) {{
     %y = stablehlo.convert %x : ({held.hlo}) -> {aval.hlo}
     return %y : {aval.hlo}
   }}
 }}"""
-        program = compile_text(
-            text, out_avals=[aval], devices=placement.devices, out_placements=[placement], name="widen"
-        )
-        placement.compiled_forms[key] = program
+        devices = None if placement is None else placement.devices
+        program = compile_text(text, out_avals=[aval], devices=devices, out_placements=[placement], name="widen")
+        program = _widening.setdefault(key, program)
     return program.run([buffer])[0], program.out_avals[0]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory at an address as a NumPy array: what a capsule of DLPack holds, and dtypes that XLA packs.
+"""Memory at an address as a NumPy array: what a capsule of DLPack holds, and the dtypes that XLA packs.
 
 The structures are those of https://dmlc.github.io/dlpack/latest/c_api.html.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from purax import dtypes
 
-__all__ = ["BITS", "address_of", "read_tensor", "tensor_of", "unpack", "window"]
+__all__ = ["HOST_ONLY", "PACKED", "address_of", "read_tensor", "tensor_of", "wider", "window"]
 
 _NUMBERS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 _FLOAT8 = {7: "float8_e3m4", 8: "float8_e4m3", 9: "float8_e4m3b11fnuz", 10: "float8_e4m3fn", 11: "float8_e4m3fnuz",
@@ -100,15 +100,16 @@ def window(keep: Any, address: int, shape: tuple[int, ...], dtype: np.dtype) -> 
 # ---- dtypes of less than a byte
 
 _SIZES = {dtype: dtypes.itemsize_bits(dtype) for dtype in dtypes.ALL if not dtypes.is_bool(dtype)}
-BITS: dict[np.dtype, int] = {dtype: bits for dtype, bits in _SIZES.items() if bits in {1, 2, 4}}
-"""How many bits an element takes in XLA's memory, for the dtypes of which several share a byte."""
+PACKED = frozenset(dtype for dtype, bits in _SIZES.items() if bits in {2, 4})
+"""Dtypes of which several elements share a byte in XLA's memory, but none in NumPy's; DLPack has no names for them."""
 
 
-def unpack(packed: np.ndarray, bits: int, dtype: np.dtype, count: int) -> np.ndarray:
-    """Elements of a dtype of less than a byte, one byte each; in memory the first one has the lowest bits."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    codes = ((packed[:, None] >> shifts) & np.uint8((1 << bits) - 1)).reshape(-1)[:count]
+def wider(dtype: np.dtype) -> np.dtype:
+    """A dtype of whole bytes that holds each value of a packed one."""
     if dtypes.is_float(dtype):
-        return codes.view(dtype)
-    sign = np.int8(1 << (bits - 1)) if dtypes.is_signed(dtype) else np.int8(0)
-    return ((codes.view(np.int8) ^ sign) - sign).astype(dtype)
+        return np.dtype(np.float32)
+    return np.dtype(np.int8 if dtypes.is_signed(dtype) else np.uint8)
+
+
+HOST_ONLY = frozenset(dtype for dtype, bits in _SIZES.items() if bits in {1, 6})
+"""Dtypes that StableHLO or XLA lacks: their arrays live on the host, whatever their size."""

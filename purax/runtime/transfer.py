@@ -18,6 +18,7 @@ from purax.core.trace import aval_of
 from purax.lazy import lazy
 from purax.runtime import buffers, client
 from purax.runtime.array import Array, wrap_host, wrap_placed
+from purax.runtime.tensor import HOST_ONLY
 from purax.sharding import Placement, Sharding, placement_of
 from purax.sharding.mesh import is_local
 from purax.sharding.named import shard_slices
@@ -69,7 +70,8 @@ def put(value: Any, aval: ShapedArray, placement: Placement | None = None) -> Ar
         host = _scalar(kind, value, aval)
     else:
         host, copied = _cast(value, aval)
-        if aval.size > HOST_LIMIT or not (client.is_cpu_default() if placement is None else _is_cpu(placement)):
+        on_cpu = client.is_cpu_default() if placement is None else _is_cpu(placement)
+        if not (on_cpu and aval.size <= HOST_LIMIT) and aval.dtype not in HOST_ONLY:
             return wrap_placed(aval, buffers.put_raw(aval, host, placement, owned=copied), placement)
         if not copied:
             host = np.array(host)

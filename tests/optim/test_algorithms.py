@@ -122,7 +122,7 @@ def test_polyak_steps_straight_to_the_least_loss():
         value, grad = value_and_grad(lambda p: pnp.sum(p**2))(p)
         updates, state = optimizer.update(grad, state, p, value=value)
         p = optim.apply_updates(p, updates)
-    np.testing.assert_allclose(np.asarray(p), [0.0, 0.0], atol=1e-4)
+    np.testing.assert_allclose(np.asarray(p), [0.0, 0.0], atol=1e-3)
 
 
 def test_the_first_moment_may_have_a_dtype_of_its_own():
@@ -137,7 +137,7 @@ def test_the_first_moment_may_have_a_dtype_of_its_own():
 def test_adam_takes_complex_gradients():
     optimizer = optim.adam(0.1)
     params = pnp.asarray(np.array([1 + 2j, -1j], np.complex64))
-    updates, state = optimizer.update(params, optimizer.init(params), params)
+    updates, _ = optimizer.update(params, optimizer.init(params), params)
     assert updates.dtype == pnp.complex64
     magnitude = np.abs(np.asarray(updates))
     np.testing.assert_allclose(magnitude, 0.1, rtol=1e-4)

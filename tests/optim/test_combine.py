@@ -26,9 +26,7 @@ def test_masked_passes_on_the_raw_gradient_of_what_it_leaves_out():
     "make",
     [
         lambda: optim.chain(optim.adamw(0.1, weight_decay=0.1), optim.freeze({"a": False, "b": True})),
-        lambda: optim.selective_transform(
-            optim.adamw(0.1, weight_decay=0.1), freeze_mask={"a": False, "b": True}
-        ),
+        lambda: optim.selective_transform(optim.adamw(0.1, weight_decay=0.1), freeze_mask={"a": False, "b": True}),
         lambda: optim.groups({"train": optim.adamw(0.1, weight_decay=0.1)}, {"a": "train", "b": "rest"}),
         lambda: optim.partition(
             {"train": optim.adamw(0.1, weight_decay=0.1), "rest": optim.set_to_zero()}, {"a": "train", "b": "rest"}
@@ -67,9 +65,7 @@ def test_partition_names_labels_without_a_transformation():
 
 def test_labels_and_masks_may_stand_for_whole_subtrees():
     params = {"encoder": {"w": pnp.ones(2), "b": pnp.ones(1)}, "head": {"w": pnp.ones(2)}}
-    optimizer = optim.partition(
-        {"slow": optim.sgd(0.1), "fast": optim.sgd(1.0)}, {"encoder": "slow", "head": "fast"}
-    )
+    optimizer = optim.partition({"slow": optim.sgd(0.1), "fast": optim.sgd(1.0)}, {"encoder": "slow", "head": "fast"})
     updates, _ = optimizer.update(params, optimizer.init(params), params)
     assert float(updates["encoder"]["b"][0]) == pytest.approx(-0.1)
     assert float(updates["head"]["w"][0]) == -1.0

@@ -145,6 +145,7 @@ wrap_buffer(small.aval, small.buffer).host
 from_dlpack(np.ones(3)), from_dlpack(np.ones(3), copy=False).buffer
 whole = device_put(x, NamedSharding(client.make_mesh((4,), ("x",)), P()))
 buffers.read_raw(whole.buffer, whole.aval, whole._placement), whole.addressable_shards[2].data.buffer, x.copy_to_host_async()
+wrap_buffer(small.aval, small.buffer).is_ready(), device_put(1.0).unsafe_buffer_pointer(), device_put(1.0).buffer.is_deleted()
 print("jax" in sys.modules)
 import jax
 """

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looking at programs: `make_jaxpr`, `eval_shape`, `typeof`, and waiting for results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from purax import tree
+from purax.control.jit import Call, JitFunction
+from purax.core.aval import ShapeDtypeStruct
+from purax.core.trace import Tracer, aval_of, current
+from purax.pipeline import compile as compiling
+from purax.runtime import transfer
+from purax.runtime.array import Array
+
+__all__ = ["block_until_ready", "clear_caches", "device_get", "device_put", "eval_shape", "make_jaxpr", "named_call", "typeof"]
+
+_NO_OPTIONS = {
+    "static_argnums": None, "static_argnames": None, "donate_argnums": None, "donate_argnames": None, "inline": False,
+    "in_shardings": None, "out_shardings": None, "compiler_options": None,
+}  # fmt: skip
+
+
+def make_jaxpr(
+    fun: Callable[..., Any], static_argnums: Any = (), axis_env: Any = None, return_shape: bool = False,
+) -> Callable[..., Any]:  # fmt: skip
+    """Function that gives the program of `fun` for the types of its arguments.
+
+    Parameters
+    ----------
+    fun : callable
+    static_argnums : int or sequence of int
+        Arguments taken as they are.
+    return_shape : bool
+        Also return the types of the output.
+
+    Returns
+    -------
+    callable
+        Returns a ClosedJaxpr, or a pair with `return_shape`.
+    """
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun!r}")
+    del axis_env
+
+    def program(*args: Any, **kwargs: Any) -> Any:
+        function = JitFunction(fun, {**_NO_OPTIONS, "static_argnums": static_argnums if static_argnums != () else None})
+        traced = function.trace(*args, **kwargs)
+        return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
+
+    program.__name__ = f"make_jaxpr({getattr(fun, '__name__', 'fun')})"
+    program.__wrapped__ = fun  # type: ignore[attr-defined]
+    return program
+
+
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Types of `fun(*args, **kwargs)`, found without computing anything.
+
+    Parameters
+    ----------
+    fun : callable
+    *args, **kwargs
+        Arrays or ShapeDtypeStructs (anything with `shape` and `dtype`).
+
+    Returns
+    -------
+    pytree of ShapeDtypeStruct
+    """
+    if type(fun) is JitFunction:
+        return fun.eval_shape(*args, **kwargs)
+    args, kwargs = tree.map(_as_struct, (args, kwargs))
+    function = JitFunction(fun, _NO_OPTIONS)
+    program = function._trace(Call(function, args, kwargs))
+    return program.out_tree.unflatten(
+        [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in program.closed.out_avals]
+    )
+
+
+def _as_struct(x: Any) -> Any:
+    known = hasattr(x, "shape") and hasattr(x, "dtype") and not hasattr(x, "aval") and not isinstance(x, (np.ndarray, np.generic))
+    return ShapeDtypeStruct(x.shape, x.dtype) if known else x
+
+
+def typeof(x: Any) -> Any:
+    """The type of a value as a program sees it: shape, dtype, weak type."""
+    return aval_of(x)
+
+
+def block_until_ready(x: Any) -> Any:
+    """Wait until all arrays of a pytree are computed; returns the pytree."""
+    for leaf in tree.leaves(x):
+        wait = getattr(leaf, "block_until_ready", None)
+        if wait is not None:
+            wait()
+    return x
+
+
+def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
+    """Put the leaves of a pytree on a device or sharding (a prefix tree of them); the default device when None.
+
+    Returns
+    -------
+    pytree of Array
+    """
+    del src, donate, may_alias
+    leaves, treedef = tree.flatten(x)
+    if device is None or not isinstance(device, (tuple, list, dict)):
+        targets = [device] * len(leaves)
+    else:
+        targets = tree.flatten_axes("device_put device", treedef, device)
+    return treedef.unflatten([v if isinstance(v, Tracer) else transfer.device_put(v, t) for v, t in zip(leaves, targets, strict=True)])
+
+
+def device_get(x: Any) -> Any:
+    """The leaves of a pytree as NumPy arrays."""
+    leaves, treedef = tree.flatten(x)
+    for leaf in leaves:
+        if type(leaf) is Array:
+            leaf.copy_to_host_async()
+    return treedef.unflatten([transfer.device_get(v) for v in leaves])
+
+
+def clear_caches() -> None:
+    """Forget compiled programs of this process (those on disk stay)."""
+    compiling.clear()
+
+
+def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+    """`fun` as a program of its own, under its name in printed programs and profiles."""
+    function = JitFunction(fun, {**_NO_OPTIONS, "inline": True})
+    if name is not None:
+        function.name = name
+    return function
+
+
+def trace_state_clean() -> bool:
+    """Whether no transformation is under way in this context."""
+    return current.get() is None

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products that sum over axes: dot, matmul, tensordot, outer, kron, cross.
+
+All take `precision` (None, "high", "highest", ...) and most `preferred_element_type`, the dtype of the result and of the sum.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+
+from purax import dtypes, errors
+from purax.numpy import _ops as ops
+from purax.numpy.arithmetic import multiply
+from purax.numpy.promotion import (
+    as_operand,
+    check_arraylike,
+    common_shape,
+    promote_dtypes,
+    promote_dtypes_numeric,
+    refuse,
+    spread,
+)
+from purax.numpy.reduction import reduced_axes
+from purax.numpy.shape import expand_dims, moveaxis, placed
+
+__all__ = ["cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot", "vecmat"]
+
+
+def _pair(name: str, a: Any, b: Any) -> list[Any]:
+    check_arraylike(name, a, b)
+    return promote_dtypes(a, b)
+
+
+def _contract(a: Any, b: Any, axes: Any, batch: Any, precision: Any, preferred: Any) -> Any:
+    """One `dot_general` of operands of equal dtype."""
+    if preferred is not None:
+        preferred = dtypes.named(preferred)
+    return ops.dot_general(a, b, (axes, batch), precision, preferred)
+
+
+def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None) -> Any:
+    """Sum of products over the last axis of `a` and the second to last (or only) axis of `b`; with a scalar, the product."""
+    a, b = _pair("dot", a, b)
+    m, n = a.aval.ndim, b.aval.ndim
+    if m == 0 or n == 0:
+        axes: Any = ((), ())
+    elif n == 1:
+        axes = ((m - 1,), (0,))
+    else:
+        axes = ((m - 1,), (n - 2,))
+    return placed(_contract(a, b, axes, ((), ()), precision, preferred_element_type), out_sharding)
+
+
+def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None) -> Any:
+    """Matrix product [..., m, k] by [..., k, n]; leading axes broadcast, vectors are rows on the left and columns on the right."""
+    a_aval, b_aval = getattr(a, "aval", None), getattr(b, "aval", None)
+    if a_aval is None or b_aval is None or a_aval.dtype != b_aval.dtype:
+        a, b = _pair("matmul", a, b)
+        a_aval, b_aval = a.aval, b.aval
+    m, n = a_aval.ndim, b_aval.ndim
+    if m == 0 or n == 0:
+        raise errors.ShapeError(f"matmul takes arrays with at least one axis, got shapes {a_aval.shape} and {b_aval.shape}; use multiply")
+    if m <= 2 and n <= 2:
+        axes = ((m - 1,), (0,))
+        return placed(_contract(a, b, axes, ((), ()), precision, preferred_element_type), out_sharding)
+    return placed(_batched("matmul", a, b, precision, preferred_element_type), out_sharding)
+
+
+def _batched(name: str, a: Any, b: Any, precision: Any, preferred: Any) -> Any:
+    """Matrix products over leading axes that broadcast."""
+    row, column = a.aval.ndim == 1, b.aval.ndim == 1
+    if row:
+        a = expand_dims(a, 0)
+    if column:
+        b = expand_dims(b, 1)
+    left, right = a.aval.shape, b.aval.shape
+    if left[-1] != right[-2]:
+        raise errors.ShapeError(f"{name} got incompatible shapes {left} and {right}: sizes {left[-1]} and {right[-2]} are contracted")
+    rank = max(len(left), len(right)) - 2
+    a, b = ops.broadcast_to_rank(a, rank + 2), ops.broadcast_to_rank(b, rank + 2)
+    left, right = a.aval.shape, b.aval.shape
+    outer = common_shape(name, left[:-2], right[:-2])
+    # Axes of size 1 on one side are not repeated but left out of the batch: they are rows or columns of the other operand.
+    batch = [i for i in range(rank) if left[i] == right[i]]
+    only_left = [i for i in range(rank) if left[i] != right[i] and right[i] == 1]
+    only_right = [i for i in range(rank) if left[i] != right[i] and left[i] == 1]
+    a, b = ops.squeeze(a, only_right), ops.squeeze(b, only_left)
+    a_axes = [i for i in range(rank) if i not in only_right]
+    b_axes = [i for i in range(rank) if i not in only_left]
+    result = _contract(
+        a, b, ((len(a_axes) + 1,), (len(b_axes),)),
+        (tuple(a_axes.index(i) for i in batch), tuple(b_axes.index(i) for i in batch)), precision, preferred,
+    )  # fmt: skip
+    order = [*batch, *only_left, "row", *only_right, "column"]
+    target = [*range(rank), "row", "column"]
+    result = ops.transpose(result, [order.index(axis) for axis in target])
+    rows, columns = result.aval.shape[-2:]
+    shape = (*outer, *(() if row else (rows,)), *(() if column else (columns,)))
+    return ops.reshape(result, shape)
+
+
+def matvec(x1: Any, x2: Any, /) -> Any:
+    """Matrix-vector product [..., m, n] by [..., n]; leading axes broadcast."""
+    a, b = _pair("matvec", x1, x2)
+    if a.aval.ndim < 2 or b.aval.ndim < 1:
+        raise errors.ShapeError(f"matvec takes a matrix and a vector, got shapes {a.aval.shape} and {b.aval.shape}")
+    result = _batched("matvec", a, expand_dims(b, -1), None, None)
+    return ops.squeeze(result, (result.aval.ndim - 1,))
+
+
+def vecmat(x1: Any, x2: Any, /) -> Any:
+    """Vector-matrix product [..., n] (conjugated) by [..., n, m]; leading axes broadcast."""
+    a, b = _pair("vecmat", x1, x2)
+    if a.aval.ndim < 1 or b.aval.ndim < 2:
+        raise errors.ShapeError(f"vecmat takes a vector and a matrix, got shapes {a.aval.shape} and {b.aval.shape}")
+    result = _batched("vecmat", expand_dims(_conjugate(a), -2), b, None, None)
+    return ops.squeeze(result, (result.aval.ndim - 2,))
+
+
+def _conjugate(x: Any) -> Any:
+    return ops.conj(x) if dtypes.is_complex(x.aval.dtype) else x
+
+
+def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+    """Sum of products of all elements, those of `a` conjugated."""
+    a, b = _pair("vdot", a, b)
+    a, b = ops.reshape(_conjugate(a), (a.aval.size,)), ops.reshape(b, (b.aval.size,))
+    return _contract(a, b, ((0,), (0,)), ((), ()), precision, preferred_element_type)
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Any:
+    """Sum of products along an axis, the elements of `x1` conjugated; the other axes broadcast."""
+    a, b = _pair("vecdot", x1, x2)
+    (first,), (second,) = reduced_axes(operator.index(axis), a.aval.ndim), reduced_axes(operator.index(axis), b.aval.ndim)
+    if a.aval.shape[first] != b.aval.shape[second]:
+        raise errors.ShapeError(f"vecdot needs vectors of one length, got {a.aval.shape} and {b.aval.shape} with {axis=}")
+    a, b = _conjugate(moveaxis(a, first, -1)), moveaxis(b, second, -1)
+    shape = common_shape("vecdot", a.aval.shape, b.aval.shape)
+    a, b = spread(a, shape), spread(b, shape)
+    batch = tuple(range(len(shape) - 1))
+    return _contract(a, b, ((len(shape) - 1,),) * 2, (batch, batch), precision, preferred_element_type)
+
+
+def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+    """Sum of products over the last axes of both; with a scalar, the product."""
+    a, b = _pair("inner", a, b)
+    m, n = a.aval.ndim, b.aval.ndim
+    axes = ((), ()) if m == 0 or n == 0 else ((m - 1,), (n - 1,))
+    return _contract(a, b, axes, ((), ()), precision, preferred_element_type)
+
+
+def outer(a: Any, b: Any, out: None = None) -> Any:
+    """All products of an element of `a` and one of `b`, both flattened: a matrix."""
+    refuse("outer", out=out)
+    a, b = _pair("outer", a, b)
+    shape = (a.aval.size, b.aval.size)
+    return multiply(spread(ops.reshape(a, (shape[0], 1)), shape), spread(ops.reshape(b, (1, shape[1])), shape))
+
+
+def tensordot(
+    a: Any, b: Any, axes: Any = 2, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None
+) -> Any:
+    """Sum of products over pairs of axes: the last n of `a` with the first n of `b`, or two lists of axes."""
+    a, b = _pair("tensordot", a, b)
+    m, n = a.aval.ndim, b.aval.ndim
+    if isinstance(axes, (tuple, list)) and len(axes) == 2:
+        first, second = (_axis_list(side, rank) for side, rank in zip(axes, (m, n), strict=True))
+        if len(first) != len(second):
+            raise errors.ShapeError(f"tensordot requires axes lists to have equal length, got {axes[0]} and {axes[1]}.")
+    elif isinstance(axes, (tuple, list)):
+        raise errors.ShapeError(f"tensordot axes argument must be an int, a pair of ints, or a pair of lists/tuples of ints, got {axes}")
+    else:
+        count = operator.index(axes)
+        if count > min(m, n):
+            raise errors.ShapeError(f"Number of tensordot axes (axes {count}) exceeds input ranks ({a.aval.shape} and {b.aval.shape})")
+        first, second = tuple(range(m - count, m)), tuple(range(count))
+    return placed(_contract(a, b, (first, second), ((), ()), precision, preferred_element_type), out_sharding)
+
+
+def _axis_list(axes: int | Sequence[int], rank: int) -> tuple[int, ...]:
+    return reduced_axes(tuple(axes) if isinstance(axes, (list, tuple)) else operator.index(axes), rank)
+
+
+def kron(a: Any, b: Any) -> Any:
+    """Kronecker product: each element of `a` times all of `b`."""
+    a, b = _pair("kron", a, b)
+    rank = max(a.aval.ndim, b.aval.ndim)
+    a, b = ops.broadcast_to_rank(a, rank), ops.broadcast_to_rank(b, rank)
+    left, right = a.aval.shape, b.aval.shape
+    wide = tuple(n for pair in zip(left, right, strict=True) for n in pair)
+    product = multiply(
+        ops.broadcast_in_dim(a, wide, range(0, 2 * rank, 2)), ops.broadcast_in_dim(b, wide, range(1, 2 * rank, 2))
+    )
+    return ops.reshape(product, tuple(m * n for m, n in zip(left, right, strict=True)))
+
+
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+    """Cross product of vectors of length 3 (or 2, with a third component of 0) along axes; the other axes broadcast."""
+    check_arraylike("cross", a, b)
+    a, b = promote_dtypes_numeric(as_operand(a), as_operand(b))
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
+    sizes = a.aval.shape[-1], b.aval.shape[-1]
+    if not {*sizes} <= {2, 3}:
+        raise ValueError("Dimension must be either 2 or 3 for cross product")
+    shape = common_shape("cross", a.aval.shape[:-1], b.aval.shape[:-1])
+    zero = ops.full(shape, 0, a.aval.dtype)
+
+    def parts(x: Any) -> list[Any]:
+        x = spread(x, (*shape, x.aval.shape[-1]))
+        found = [ops.squeeze(p, (len(shape),)) for p in ops.split(x, (1,) * x.aval.shape[-1], len(shape))]
+        return found if len(found) == 3 else [*found, zero]
+
+    (a0, a1, a2), (b0, b1, b2) = parts(a), parts(b)
+
+    def minor(p: Any, q: Any, r: Any, s: Any) -> Any:
+        return ops.sub(ops.mul(p, s), ops.mul(q, r))
+
+    last = minor(a0, a1, b0, b1)
+    if sizes == (2, 2):
+        return last
+    result = [minor(a1, a2, b1, b2), minor(a2, a0, b2, b0), last]
+    return moveaxis(ops.concatenate([expand_dims(x, -1) for x in result], len(shape)), -1, axisc)
+
+

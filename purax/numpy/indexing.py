@@ -1,0 +1,514 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading by index: `x[index]`, `take`, `take_along_axis`, `compress`, and where elements are nonzero.
+
+Python and NumPy integers outside an array raise IndexError, when run at once as under `jit`. Index arrays on devices are not
+waited for: `x[index]` moves those outside to the border, `take` gives the fill value, updates are dropped; `mode=` decides.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from purax import dtypes, errors
+from purax.config import current as settings
+from purax.core.aval import array_aval
+from purax.core.hooks import hooks
+from purax.core.trace import Tracer, aval_of
+from purax.numpy import _ops as ops
+from purax.numpy.index_rules import Layout, check_bounds, dynamic, is_basic, parse
+from purax.numpy.promotion import as_operand, check_arraylike, common_shape, refuse, spread
+from purax.pipeline import debug
+from purax.primitives import shape as shapes
+from purax.primitives import slicing
+from purax.primitives.gather import GatherDimensionNumbers, GatherScatterMode, take_along
+from purax.runtime import client
+from purax.runtime.array import Array, wrap_host
+from purax.runtime.transfer import HOST_LIMIT
+
+__all__ = [
+    "argwhere",
+    "compress",
+    "extract",
+    "flatnonzero",
+    "getitem",
+    "nonzero",
+    "take",
+    "take_along_axis",
+]
+
+_ndarray = np.ndarray
+
+
+# --- x[index] ---------------------------------------------------------------------------------------------------------
+
+
+def getitem(x: Any, index: Any) -> Any:
+    """`x[index]` with NumPy's rules.
+
+    Parameters
+    ----------
+    x : array
+    index : int, slice, None, Ellipsis, integer or boolean array, or a tuple of these
+        Lists must be made arrays or tuples first. Boolean arrays must be known, not traced.
+
+    Returns
+    -------
+    array of the dtype of `x`
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        A Python or NumPy integer is outside the array.
+    NonConcreteBooleanIndexError
+        A mask is traced.
+    TypeError, IndexError
+        The index is of no valid kind, or has too many parts.
+    """
+    if type(x) is Array:
+        value = x._np
+        if value is None and x._buf is not None and is_basic(index):
+            value = _window_of(x)
+        if value is not None and x._placement is None:
+            found = _read_host(x, value, index)
+            if found is not None:
+                return found
+    return read(x, index)
+
+
+def _read_host(x: Any, value: np.ndarray, index: Any) -> Any:
+    """A basic index of values on the host, as a view; None where that is not so simple."""
+    aval = x.aval
+    if type(index) is not int and not is_basic(index):
+        return None
+    if type(aval.dtype) is dtypes.KeyDtype:
+        return None
+    try:
+        found = value[index]
+    except IndexError:
+        return None  # the other way words the message
+    if type(found) is not _ndarray:
+        found = value[(*index, ...) if type(index) is tuple else (index, ...)]
+    return wrap_host(array_aval(found.shape, aval.dtype, aval.weak_type), found)
+
+
+def _window_of(x: Any) -> np.ndarray | None:
+    """The elements of an array that is computed and lies in the memory of one CPU, without a copy."""
+    if x._placement is None and client.is_cpu_default() and x._buf.is_ready():
+        return x.host  # type: ignore[no-any-return]
+    return None
+
+
+def read(
+    x: Any, index: Any, *, mode: Any = None, fill_value: Any = None, indices_are_sorted: bool = False,
+    unique_indices: bool = False, wrap_negative_indices: bool = True,
+) -> Any:  # fmt: skip
+    """`x[index]` with the arguments of `.at[index].get`."""
+    aval = x.aval
+    parsed = parse_mode(mode, fill_value)
+    parts = parse(aval.shape, index, checked=mode is None and wrap_negative_indices, wrap=wrap_negative_indices)
+    if all(p.kind in ("new", "slice") or (p.kind == "int" and 0 <= p.value < aval.shape[p.axis]) for p in parts):
+        return _read_static(x, parts)
+    layout = Layout(aval.shape, parts)
+    found = _gather_host(x, layout, parsed, wrap_negative_indices)
+    if found is None:
+        found = _gather(x, layout, parsed, fill_value, indices_are_sorted, unique_indices, wrap_negative_indices)
+    return shapes.reshape(found, layout.shape) if layout.new_axes else found
+
+
+def parse_mode(mode: Any, fill_value: Any = None) -> GatherScatterMode:
+    """The mode of a read: without one, indices are taken to be in bounds, unless a fill value is given."""
+    if mode is None:
+        return GatherScatterMode.PROMISE_IN_BOUNDS if fill_value is None else GatherScatterMode.FILL_OR_DROP
+    return GatherScatterMode.from_any(mode)
+
+
+def _read_static(x: Any, parts: Sequence[Any]) -> Any:
+    """Known ints and slices: one slice, and where needed a reversal and a reshape."""
+    aval = x.aval
+    starts, limits, strides = [0] * aval.ndim, list(aval.shape), [1] * aval.ndim
+    reversed_axes, shape, dropped = [], [], []
+    for p in parts:
+        if p.kind == "new":
+            shape.append(1)
+        elif p.kind == "int":
+            starts[p.axis], limits[p.axis] = p.value, p.value + 1
+            dropped.append(p.axis)
+        else:
+            start, step, count = p.value
+            shape.append(count)
+            if step < 0:
+                reversed_axes.append(p.axis)
+                start, step = start + (count - 1) * step, -step
+            starts[p.axis], strides[p.axis] = start, step
+            limits[p.axis] = start + (count - 1) * step + 1 if count else start
+    if tuple(limits) != aval.shape or any(starts) or set(strides) > {1}:
+        if type(x) is Array and aval.size > HOST_LIMIT and all(s == 1 for s in strides):
+            # A program for each start would be compiled: let the start be an operand.
+            sizes = tuple([limit - start for start, limit in zip(starts, limits, strict=True)])
+            x = slicing.dynamic_slice(x, starts, sizes)
+        else:
+            x = ops.slice_p.bind1(x, start_indices=tuple(starts), limit_indices=tuple(limits), strides=tuple(strides))
+    if reversed_axes:
+        x = ops.rev_p.bind1(x, dimensions=tuple(reversed_axes))
+    target = tuple(shape)
+    if x.aval.shape == target:
+        return x
+    if len(target) + len(dropped) == aval.ndim:
+        return ops.squeeze_p.bind1(x, dimensions=tuple(dropped))
+    return ops.reshape_p.bind1(x, new_sizes=target)
+
+
+def _gather_host(x: Any, layout: Layout, mode: GatherScatterMode, wrap: bool) -> Any:
+    """Small values and indices that lie on the host, read there; None where that is not so."""
+    if type(x) is not Array or x.aval.size > HOST_LIMIT or mode is GatherScatterMode.FILL_OR_DROP:
+        return None
+    value = host_value(x)
+    if value is None:
+        return None
+    index: list[Any] = []
+    for p in layout.parts:
+        if p.kind == "slice":
+            start, step, count = p.value
+            stop = start + step * count
+            index.append(slice(start, stop if stop >= 0 else None, step))
+        elif p.kind == "new":
+            continue
+        elif p.kind == "flag":
+            index.append(p.value)
+        else:
+            known = host_index(p.value, layout.sizes[p.axis], wrap)
+            if known is None or layout.sizes[p.axis] == 0:
+                return None
+            index.append(known)
+    result = value[tuple(index)]
+    if result.size > HOST_LIMIT:
+        return None
+    return wrap_host(array_aval(result.shape, x.aval.dtype, x.aval.weak_type), np.asarray(result))
+
+
+def host_value(x: Any) -> np.ndarray | None:
+    """The elements of an uncommitted Array of numbers that are on the host already."""
+    if type(x) is not Array or x._np is None or x._placement is not None or type(x.aval.dtype) is dtypes.KeyDtype:
+        return None
+    return x._np if not debug.active() else None
+
+
+def host_index(values: Any, size: int, wrap: bool) -> Any:
+    """Index values that are on the host, moved inside an axis; None for others."""
+    if isinstance(values, (int, _ndarray)):
+        return np.clip(values, 0, max(size - 1, 0))
+    known = host_value(values)
+    if known is None or values.aval.size > HOST_LIMIT:
+        return None
+    if settings().debug_bounds:
+        check_bounds(values, size, -1, wrap)
+    if known.dtype.kind != "u":
+        known = known.astype(np.int64, copy=False)
+        if wrap:
+            known = np.where(known < 0, known + size, known)
+    return np.minimum(np.maximum(known, 0), size - 1)
+
+
+def _gather(
+    x: Any, layout: Layout, mode: GatherScatterMode, fill_value: Any, indices_are_sorted: bool, unique_indices: bool, wrap: bool
+) -> Any:
+    aval = x.aval
+    if not layout.columns:  # only flags and whole axes
+        window = ops.slice_p.bind1(x, start_indices=(0,) * aval.ndim, limit_indices=layout.slice_sizes, strides=(1,) * aval.ndim)
+        return shapes.broadcast_in_dim(window, layout.bare_shape, layout.offset_dims)
+    if layout.window and mode is not GatherScatterMode.FILL_OR_DROP and 0 not in aval.shape:
+        window = ops.dynamic_slice_p.bind1(x, *layout.starts(wrap), slice_sizes=layout.slice_sizes)
+        return ops.squeeze_p.bind1(window, dimensions=layout.collapsed) if layout.collapsed else window
+    numbers = GatherDimensionNumbers(layout.offset_dims, layout.collapsed, layout.operand_axes())
+    return ops.gather(
+        x, layout.vectors(wrap), numbers, layout.slice_sizes, indices_are_sorted=indices_are_sorted or layout.sorted,
+        unique_indices=unique_indices or layout.distinct, mode=mode, fill_value=fill_value,
+    )  # fmt: skip
+
+
+# --- take ------------------------------------------------------------------------------------------------------------------
+
+
+def take(
+    a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str | None = None, unique_indices: bool = False,
+    indices_are_sorted: bool = False, fill_value: Any = None,
+) -> Any:  # fmt: skip
+    """Elements of `a` at `indices` along an axis.
+
+    Parameters
+    ----------
+    a : array
+    indices : integer array
+    axis : int, optional
+        Default: `a` is flattened.
+    mode : "fill", "clip", "wrap" or "promise_in_bounds", optional
+        What indices outside give. Default: those known to Python or NumPy raise, others give the fill value.
+    unique_indices, indices_are_sorted : bool
+        Promises that may make it faster.
+    fill_value : scalar, optional
+        Default: NaN, the smallest signed or the largest unsigned integer, True.
+
+    Returns
+    -------
+    array
+        With the shape of `indices` in the place of `axis`.
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        A Python or NumPy index is outside, and no mode is given.
+    """
+    refuse("take", out=out)
+    check_arraylike("take", a, indices)
+    a = as_operand(a)
+    if axis is None:
+        a, axis = shapes.reshape(a, (a.aval.size,)), 0
+    axis = shapes.canonical_axis(axis, a.aval.ndim)
+    size = a.aval.shape[axis]
+    given = aval_of(indices)
+    if not dtypes.is_integer(given.dtype) and not dtypes.is_bool(given.dtype):
+        raise errors.DTypeError(f"take requires integer indices, got dtype {given.dtype}")
+    if mode == "raise":
+        raise NotImplementedError("take has no mode 'raise'; indices known to Python or NumPy raise without any mode")
+    known = isinstance(indices, (int, np.ndarray, np.generic)) and not dtypes.is_bool(given.dtype)
+    if mode == "wrap":
+        if size == 0:
+            raise errors.IndexOutOfBoundsError("cannot take with mode='wrap' from an axis of size 0")
+        indices = np.mod(indices, size) if known else hooks.numpy.mod(indices, size)
+    if known:
+        element: Any = np.asarray(indices)
+        element = int(element) if element.ndim == 0 else element
+    else:
+        element = as_operand(indices)
+        if dtypes.is_bool(given.dtype):
+            element = ops.convert_element_type(element, np.int32)
+    index = (*[slice(None)] * axis, element)
+    chosen = GatherScatterMode.FILL_OR_DROP if mode is None and not known else None if mode is None else _take_mode(mode)
+    if chosen is GatherScatterMode.FILL_OR_DROP and fill_value is None:
+        return read(a, index, mode=chosen, indices_are_sorted=indices_are_sorted, unique_indices=unique_indices)
+    return read(
+        a, index, mode=chosen, fill_value=fill_value if chosen is not None else None, indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+    )  # fmt: skip
+
+
+def _take_mode(mode: Any) -> GatherScatterMode:
+    return GatherScatterMode.CLIP if mode == "wrap" else GatherScatterMode.from_any(mode)
+
+
+def take_along_axis(
+    arr: Any, indices: Any, axis: int | None = -1, mode: Any = None, fill_value: Any = None, *,
+    wrap_negative_indices: bool | None = None,
+) -> Any:  # fmt: skip
+    """For each place of `indices`, the element of `arr` with that index along `axis` and the same place elsewhere.
+
+    Parameters
+    ----------
+    arr : array
+    indices : integer array
+        With as many axes as `arr`; sizes other than along `axis` broadcast.
+    axis : int or None
+        None: both are flattened.
+    mode, fill_value
+        As in `take`; by default indices outside give the fill value.
+    wrap_negative_indices : bool, optional
+        Count negative indices from the end; default True.
+
+    Returns
+    -------
+    array
+        Of the broadcast shape, with the size of `indices` along `axis`.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        The numbers of axes differ, or indices are not integers.
+    """
+    check_arraylike("take_along_axis", arr, indices)
+    known = isinstance(indices, (np.ndarray, np.generic, int)) and mode is None
+    given = aval_of(indices)
+    if not dtypes.is_integer(given.dtype):
+        raise errors.DTypeError(f"take_along_axis indices must be of integer type, got {given.dtype}")
+    arr = as_operand(arr)
+    wrap = wrap_negative_indices is not False
+    if axis is None:
+        if given.ndim != 1:
+            raise errors.ShapeError(f"take_along_axis indices must be 1D if axis=None, got shape {given.shape}")
+        arr, axis = shapes.reshape(arr, (arr.aval.size,)), 0
+    if given.ndim != arr.aval.ndim:
+        raise errors.ShapeError(
+            f"indices and arr must have the same number of dimensions; {given.ndim} vs. {arr.aval.ndim}"
+        )
+    axis = shapes.canonical_axis(axis, arr.aval.ndim)
+    size = arr.aval.shape[axis]
+    if known:
+        values = np.asarray(indices)
+        if values.size and not (-size <= values.min() and values.max() < size):
+            worst = int(values.min()) if values.min() < -size else int(values.max())
+            raise errors.IndexOutOfBoundsError(f"index {worst} is out of bounds for axis {axis} with size {size}")
+    others = [n for d, n in enumerate(given.shape) if d != axis], [n for d, n in enumerate(arr.aval.shape) if d != axis]
+    common = list(common_shape("take_along_axis", *[tuple(o) for o in others]))
+    target = (*common[:axis], given.shape[axis], *common[axis:])
+    if mode is None:
+        chosen = GatherScatterMode.PROMISE_IN_BOUNDS if known and fill_value is None else GatherScatterMode.FILL_OR_DROP
+    else:
+        chosen = GatherScatterMode.from_any(mode)
+    wide = np.dtype(np.int64 if given.dtype in (np.int64, np.uint64) else np.int32)
+    places = spread(dynamic(as_operand(indices), size, wide, wrap, axis), target)
+    source = spread(arr, (*common[:axis], size, *common[axis:]))
+    if 0 in target:
+        return shapes.full_like_aval(arr.aval.update(shape=target), 0)
+    if chosen is GatherScatterMode.PROMISE_IN_BOUNDS:
+        return take_along(source, places, axis)
+    ndim = len(target)
+    other_axes = tuple([d for d in range(ndim) if d != axis])
+    numbers = GatherDimensionNumbers((), (axis,), (axis,), other_axes, other_axes)
+    vectors = ops.reshape_p.bind1(places, new_sizes=(*target, 1))
+    window = tuple([min(1, n) for n in source.aval.shape])
+    return ops.gather(source, vectors, numbers, window, mode=chosen, fill_value=fill_value)
+
+
+# --- nonzero, compress ---------------------------------------------------------------------------------------------------------
+
+
+def _known(x: Any, name: str, advice: str = "size") -> np.ndarray:
+    """The values of an array, for a function whose result's shape depends on them."""
+    if isinstance(x, Tracer) and x.concrete() is None:
+        raise errors.ConcretizationTypeError(
+            errors.explain(
+                f"{name} got a traced value of type {x.aval.str_short()}.",
+                "The shape of its result depends on the values, which are not known while tracing.",
+                f"say how long the result is: {name}(..., {advice}=n).",
+            )
+        )
+    return np.asarray(x.concrete() if isinstance(x, Tracer) else x)
+
+
+def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
+    """Indices of the elements that are not zero, one integer array per axis.
+
+    Parameters
+    ----------
+    a : array
+    size : int, optional
+        Length of the results; needed while tracing. Without it, as long as there are such elements.
+    fill_value : scalar or tuple of scalars, optional
+        What fills the results where there are fewer; default 0.
+
+    Returns
+    -------
+    tuple of integer arrays
+
+    Raises
+    ------
+    ConcretizationTypeError
+        `a` is traced and `size` is not given.
+    """
+    check_arraylike("nonzero", a)
+    a = as_operand(a)
+    if a.aval.ndim == 0:
+        raise errors.ShapeError("nonzero takes arrays with at least one axis; use atleast_1d(x)")
+    index = dtypes.default_int()
+    if size is None:
+        found = np.nonzero(_known(a, "nonzero"))
+        return tuple([wrap_host(array_aval(i.shape, index), i.astype(index)) for i in found])
+    size = operator.index(size)
+    fills = fill_value if isinstance(fill_value, tuple) else (0 if fill_value is None else fill_value,) * a.aval.ndim
+    if len(fills) != a.aval.ndim:
+        raise errors.ShapeError(f"fill_value must be a scalar or have one entry per axis ({a.aval.ndim}), got {len(fills)}")
+    shape = a.aval.shape
+    mask = hooks.numpy.not_equal(a, 0) if not dtypes.is_bool(a.aval.dtype) else a
+    mask = shapes.reshape(mask, (a.aval.size,))
+    if a.aval.size == 0 or size == 0:
+        return tuple([shapes.broadcast_in_dim(ops.convert_element_type(f, index), (size,), ()) for f in fills])
+    # The k-th such element lies where the running count first exceeds k: scatter each position to its count.
+    ones = ops.convert_element_type(mask, np.int32)
+    rank = ops.sub_p.bind1(ops.cumsum(ones, 0), ones)
+    count = ops.reduce_sum_p.bind1(ones, axes=(0,))
+    outside = shapes.full_like_aval(rank.aval, size)
+    target = ops.select(mask, rank, outside)
+    position = ops.iota(np.int32, a.aval.size)
+    numbers = ops.ScatterDimensionNumbers((), (0,), (0,))
+    flat = ops.scatter(
+        shapes.full((size,), 0, np.int32), shapes.expand_dims(target, (1,)), position, numbers, mode="drop"
+    )  # fmt: skip
+    filled = ops.ge(ops.iota(np.int32, size), shapes.broadcast_in_dim(count, (size,), ()))
+    results = []
+    for place, fill in zip(unravel(flat, shape), fills, strict=True):
+        fill = ops.convert_element_type(fill, index)
+        fill = shapes.broadcast_in_dim(fill, (size,), ()) if aval_of(fill).ndim == 0 else fill
+        results.append(ops.select(filled, fill, ops.convert_element_type(place, index)))
+    return tuple(results)
+
+
+def unravel(flat: Any, shape: tuple[int, ...]) -> list[Any]:
+    """Row-major indices of flat positions within bounds."""
+    places: list[Any] = []
+    for n in reversed(shape):
+        size = shapes.full_like_aval(flat.aval, max(n, 1))
+        places.append(ops.rem_p.bind1(flat, size))
+        flat = ops.div_p.bind1(flat, size)
+    return places[::-1]
+
+
+def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Indices into the flattened array of the elements that are not zero; see `nonzero`."""
+    check_arraylike("flatnonzero", a)
+    a = as_operand(a)
+    return nonzero(shapes.reshape(a, (a.aval.size,)), size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """Indices of the elements that are not zero, one row for each; see `nonzero`."""
+    check_arraylike("argwhere", a)
+    a = as_operand(a)
+    if a.aval.ndim == 0:  # one empty row if the element is not zero
+        rows = nonzero(shapes.reshape(a, (1,)), size=size, fill_value=fill_value)[0].aval.shape[0]
+        return shapes.full((rows, 0), 0, dtypes.default_int())
+    return shapes.stack(nonzero(a, size=size, fill_value=fill_value), 1)
+
+
+def compress(
+    condition: Any, a: Any, axis: int | None = None, *, size: int | None = None, fill_value: Any = 0, out: None = None
+) -> Any:
+    """Slices of `a` along `axis` at which `condition` holds.
+
+    Parameters
+    ----------
+    condition : boolean array with one axis
+        At most as long as the axis, unless it is false beyond it.
+    a : array
+    axis : int, optional
+        Default: `a` is flattened.
+    size : int, optional
+        Length of the result; needed while tracing.
+    fill_value : scalar
+        Fills the result where there are fewer.
+    """
+    refuse("compress", out=out)
+    check_arraylike("compress", condition, a)
+    condition, a = as_operand(condition), as_operand(a)
+    if condition.aval.ndim != 1:
+        raise errors.ShapeError("condition must be a 1D array")
+    if axis is None:
+        a, axis = shapes.reshape(a, (a.aval.size,)), 0
+    axis = shapes.canonical_axis(axis, a.aval.ndim)
+    n, m = a.aval.shape[axis], condition.aval.shape[0]
+    if dtypes.is_bool(condition.aval.dtype) is False:
+        condition = hooks.numpy.not_equal(condition, 0)
+    if m > n and not (isinstance(condition, Tracer) and condition.concrete() is None) and np.asarray(condition)[n:].any():
+        raise errors.ShapeError("condition contains entries that are out of bounds")
+    places = nonzero(condition, size=size, fill_value=max(n, m))[0]
+    result = read(a, (*[slice(None)] * axis, places), mode="fill", fill_value=fill_value, wrap_negative_indices=False)
+    return result
+
+
+def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
+    """Elements of the flattened `arr` at which the flattened `condition` holds; see `compress`."""
+    check_arraylike("extract", condition, arr)
+    condition = as_operand(condition)
+    return compress(shapes.reshape(condition, (condition.aval.size,)), arr, size=size, fill_value=fill_value)

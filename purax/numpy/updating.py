@@ -1,0 +1,482 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functional updates: `x.at[index].set(values)` and its siblings, `put`, `put_along_axis`, `place`, `fill_diagonal`.
+
+A window at one place is read, combined and written back by dynamic_update_slice, which loops do in place; everything else is
+a scatter. Updates outside the array are dropped unless the mode says otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from purax import dtypes, errors
+from purax.core.aval import array_aval
+from purax.core.hooks import hooks
+from purax.core.trace import aval_of
+from purax.numpy import _ops as ops
+from purax.numpy.index_rules import Layout, is_basic, parse
+from purax.numpy.indexing import nonzero, read
+from purax.numpy.promotion import as_operand, check_arraylike
+from purax.pipeline import debug
+from purax.primitives import shape as shapes
+from purax.primitives.gather import GatherScatterMode
+from purax.primitives.scatter import ScatterDimensionNumbers
+from purax.runtime.array import Array, wrap_host
+from purax.runtime.transfer import HOST_LIMIT
+
+__all__ = ["fill_diagonal", "index_update", "place", "put", "put_along_axis"]
+
+_NOT_IN_PLACE = (
+    "purax arrays are immutable: purax.numpy.{0} returns the changed array and needs inplace=False to say that this is meant."
+)
+
+
+class IndexUpdate:
+    """What `x.at` gives: index it, then choose an update."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __getitem__(self, index: Any) -> IndexUpdateRef:
+        return IndexUpdateRef(self.array, index)
+
+    def __repr__(self) -> str:
+        return f"IndexUpdate({self.array!r})"
+
+
+class IndexUpdateRef:
+    """What `x.at[index]` gives: each method returns a changed copy of `x`, except `get`, which reads.
+
+    Each takes `indices_are_sorted` and `unique_indices` (promises that may make it faster), `mode` ("drop", "fill", "clip" or
+    "promise_in_bounds"; by default updates outside are dropped, and indices known to Python or NumPy raise) and
+    `wrap_negative_indices`. Values are converted to the dtype of `x`: a FutureWarning tells when that loses information, and a
+    Python value that does not fit raises.
+    """
+
+    __slots__ = ("array", "index")
+
+    def __init__(self, array: Any, index: Any) -> None:
+        self.array = array
+        self.index = index
+
+    def __repr__(self) -> str:
+        return f"IndexUpdateRef({self.array!r}, {self.index!r})"
+
+    def get(
+        self, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None, fill_value: Any = None,
+        out_sharding: Any = None, wrap_negative_indices: bool = True,
+    ) -> Any:  # fmt: skip
+        """`x[index]`, with a mode and a fill value for indices outside."""
+        return read(
+            self.array, self.index, mode=mode, fill_value=fill_value, indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
+        )  # fmt: skip
+
+    def set(
+        self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
+        out_sharding: Any = None, wrap_negative_indices: bool = True,
+    ) -> Any:  # fmt: skip
+        """`x[index] = values`."""
+        if mode is None and wrap_negative_indices:
+            found = _set_host(self.array, self.index, values)
+            if found is not None:
+                return found
+        return _update(_SET, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+
+    def add(
+        self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
+        out_sharding: Any = None, wrap_negative_indices: bool = True,
+    ) -> Any:  # fmt: skip
+        """`x[index] += values`, once for each time an element is named."""
+        return _update(_ADD, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+
+    def subtract(
+        self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
+        out_sharding: Any = None, wrap_negative_indices: bool = True,
+    ) -> Any:  # fmt: skip
+        """`x[index] -= values`, once for each time an element is named."""
+        return _update(_SUB, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+
+    def multiply(
+        self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
+        out_sharding: Any = None, wrap_negative_indices: bool = True,
+    ) -> Any:  # fmt: skip
+        """`x[index] *= values`, once for each time an element is named."""
+        return _update(_MUL, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+
+    mul = multiply
+
+    def divide(
+        self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
+        out_sharding: Any = None, wrap_negative_indices: bool = True,
+    ) -> Any:  # fmt: skip
+        """`x[index] /= values`; integers become floats, as by division."""
+        ones = hooks.numpy.ones_like(self.array)
+        divisor = _update(_MUL, ones, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return hooks.numpy.true_divide(self.array, divisor)
+
+    def power(
+        self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
+        out_sharding: Any = None, wrap_negative_indices: bool = True,
+    ) -> Any:  # fmt: skip
+        """`x[index] **= values`."""
+        ones = hooks.numpy.ones_like(self.array)
+        exponent = _update(_MUL, ones, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return hooks.numpy.power(self.array, exponent)
+
+    def min(
+        self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
+        out_sharding: Any = None, wrap_negative_indices: bool = True,
+    ) -> Any:  # fmt: skip
+        """`x[index] = minimum(x[index], values)`."""
+        return _update(_MIN, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+
+    def max(
+        self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
+        out_sharding: Any = None, wrap_negative_indices: bool = True,
+    ) -> Any:  # fmt: skip
+        """`x[index] = maximum(x[index], values)`."""
+        return _update(_MAX, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+
+    def apply(
+        self, func: Callable[[Any], Any], *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
+        wrap_negative_indices: bool = True,
+    ) -> Any:  # fmt: skip
+        """`x[index] = func(x[index])` for a function of a scalar, once for each time an element is named."""
+        x = self.array
+        parts = parse(x.aval.shape, self.index, checked=mode is None and wrap_negative_indices, wrap=wrap_negative_indices)
+        layout = Layout(x.aval.shape, parts)
+        return ops.scatter_apply(
+            x, layout.vectors(wrap_negative_indices), func, _numbers(layout), update_shape=layout.bare_shape,
+            indices_are_sorted=indices_are_sorted or layout.sorted, unique_indices=unique_indices or layout.distinct, mode=mode,
+        )  # fmt: skip
+
+
+def index_update(x: Any) -> IndexUpdate:
+    """The object behind `x.at`."""
+    return IndexUpdate(x)
+
+
+# --- how an update is done -----------------------------------------------------------------------------------------------------
+
+
+def _set_host(x: Any, index: Any, values: Any) -> Any:
+    """A basic update of a small array on the host; None where that is not so simple."""
+    if type(x) is not Array:
+        return None
+    old, aval = x._np, x.aval
+    if old is None or x._placement is not None or aval.size > HOST_LIMIT or type(aval.dtype) is dtypes.KeyDtype:
+        return None
+    kind = type(values)
+    if kind is float:
+        if old.dtype.kind != "f":
+            return None
+    elif kind is int:
+        if old.dtype.kind not in "iuf":
+            return None
+    elif kind is Array and values.aval.dtype == aval.dtype and not values.aval.weak_type:
+        values = values._np
+        if values is None:
+            return None
+    else:
+        return None
+    if (type(index) is not int and not is_basic(index)) or debug.active():
+        return None
+    new = old.copy()
+    try:
+        new[index] = values
+    except (IndexError, ValueError, OverflowError):
+        return None  # the other way words the message
+    return wrap_host(array_aval(aval.shape, aval.dtype), new)
+
+
+class _Update:
+    """One kind of update: as a scatter, and on the two halves of a window."""
+
+    __slots__ = ("combine", "primitive")
+
+    def __init__(self, primitive: Any, combine: Any) -> None:
+        self.primitive, self.combine = primitive, combine
+
+
+def _sum(x: Any, y: Any) -> Any:
+    return ops.bitwise_or(x, y) if dtypes.is_bool(x.aval.dtype) else ops.add(x, y)
+
+
+_SET = _Update(ops.scatter_p, lambda old, new: new)
+_ADD = _Update(ops.scatter_add_p, _sum)
+_SUB = _Update(ops.scatter_sub_p, lambda old, new: ops.sub(old, new))
+_MUL = _Update(ops.scatter_mul_p, lambda old, new: ops.mul(old, new))
+_MIN = _Update(ops.scatter_min_p, lambda old, new: ops.min(old, new))
+_MAX = _Update(ops.scatter_max_p, lambda old, new: ops.max(old, new))
+
+
+def _update(
+    kind: _Update, x: Any, index: Any, values: Any, indices_are_sorted: bool, unique_indices: bool, mode: Any, wrap: bool
+) -> Any:
+    parsed = GatherScatterMode.from_any(mode)
+    parts = parse(x.aval.shape, index, checked=mode is None and wrap, wrap=wrap)
+    layout = Layout(x.aval.shape, parts)
+    updates = converted(values, x.aval)
+    if x.aval.weak_type and not updates.aval.weak_type:
+        x = ops.convert_element_type(x, x.aval.dtype)
+    if 0 in layout.shape or 0 in x.aval.shape:
+        _bare(updates, layout)
+        return x
+    if layout.window:
+        return _update_window(kind, x, updates, layout, parsed, wrap)
+    distinct = layout.distinct or _are_distinct(layout)
+    return kind.primitive.bind1(
+        x, layout.vectors(wrap), _bare(updates, layout), dimension_numbers=_numbers(layout),
+        indices_are_sorted=bool(indices_are_sorted or layout.sorted), unique_indices=bool(unique_indices or distinct),
+        mode=parsed,
+    )  # fmt: skip
+
+
+def _numbers(layout: Layout) -> ScatterDimensionNumbers:
+    return ScatterDimensionNumbers(layout.offset_dims, layout.collapsed, layout.operand_axes())
+
+
+def _are_distinct(layout: Layout) -> bool:
+    """Whether known index vectors do not repeat, so that derivatives need not ask which update counts."""
+    count = math.prod(layout.batch)
+    if count <= 1:
+        return True
+    if not layout.static or count > 1 << 16:
+        return False
+    vectors = np.asarray(layout.vectors()).reshape(count, -1)
+    return len(np.unique(vectors, axis=0)) == count
+
+
+def _bare(updates: Any, layout: Layout) -> Any:
+    """Values broadcast to what the index selects, without its new axes."""
+    shape = updates.aval.shape
+    tail = layout.shape[len(layout.shape) - len(shape) :] if len(shape) <= len(layout.shape) else None
+    extra = len(shape) - len(layout.shape)
+    if tail is None and all(n == 1 for n in shape[:extra]):  # NumPy lets values have leading axes of size 1
+        updates = shapes.reshape(updates, shape[extra:])
+        shape, tail = shape[extra:], layout.shape
+    if tail is None or any(n not in (1, m) for n, m in zip(shape, tail, strict=True)):
+        raise errors.ShapeError(
+            f"Incompatible shapes for broadcasting: values of shape {updates.aval.shape} do not broadcast to the shape "
+            f"{layout.shape} that the index selects"
+        )
+    if layout.new_axes and shape:
+        full = (*[1] * (len(layout.shape) - len(shape)), *shape)
+        shape = tuple([n for d, n in enumerate(full) if d not in layout.new_axes])
+        updates = shapes.reshape(updates, shape)
+    return shapes.broadcast_to(updates, layout.bare_shape)
+
+
+def _update_window(kind: _Update, x: Any, updates: Any, layout: Layout, mode: GatherScatterMode, wrap: bool) -> Any:
+    """Read the window, combine, write it back; where it would leave the array, write back what was read."""
+    starts = layout.starts(wrap)
+    window = layout.slice_sizes
+    new = _bare(updates, layout)
+    if new.aval.shape != window:
+        new = ops.reshape_p.bind1(new, new_sizes=window)
+    dropping = mode in (GatherScatterMode.FILL_OR_DROP, GatherScatterMode.ONE_HOT)
+    outside_possible = not layout.static or any(
+        not 0 <= value <= layout.sizes[axis] - window[axis] for axis, value, _ in layout.columns
+    )
+    whole = window == layout.sizes
+    if kind is _SET and whole and not outside_possible:
+        return new
+    if kind is _SET and not (dropping and outside_possible):
+        return ops.dynamic_update_slice_p.bind1(x, new, *starts)
+    old = x if whole else ops.dynamic_slice_p.bind1(x, *starts, slice_sizes=window)
+    result = kind.combine(old, new)
+    if dropping and outside_possible:
+        inside: Any = None
+        for axis, value, _ in layout.columns:
+            if isinstance(value, (int, np.ndarray)) and 0 <= value <= layout.sizes[axis] - window[axis]:
+                continue
+            start, last = starts[axis], layout.sizes[axis] - window[axis]
+            fits = ops.bitwise_and(ops.ge(start, 0), ops.le(start, last))
+            inside = fits if inside is None else ops.bitwise_and(inside, fits)
+        result = ops.select(inside, result, old)
+    return result if whole and not outside_possible else ops.dynamic_update_slice_p.bind1(x, result, *starts)
+
+
+# --- values ------------------------------------------------------------------------------------------------------------------
+
+
+def converted(values: Any, aval: Any) -> Any:
+    """Values of an update as an array of the dtype of the array that `aval` describes.
+
+    Raises
+    ------
+    IntegerOverflowError
+        A Python integer does not fit.
+    ValueError
+        A NaN that Python or NumPy knows would become an integer.
+    """
+    check_arraylike("scatter", values)
+    dtype = aval.dtype
+    if type(values) is bool and dtypes.is_bool(dtype):
+        return shapes.scalar(values, dtype)
+    if isinstance(values, (int, float, complex)) and not isinstance(values, (bool, np.generic)):
+        return _converted_scalar(values, dtype, aval)
+    given = aval_of(values)
+    if given.dtype == dtype:
+        return as_operand(values)
+    if dtypes.is_key(dtype) or dtypes.is_key(given.dtype):
+        raise errors.DTypeError(f"values of dtype {given.dtype} cannot be put into an array of dtype {dtype}")
+    if not dtypes.safe_to_cast(values, aval):
+        _warn_of_loss(given.dtype, dtype)
+        if isinstance(values, (np.ndarray, np.generic)) and dtypes.is_integer(dtype) and np.isnan(values).any():
+            raise ValueError(f"cannot put NaN into an array of dtype {dtype}")
+    return _cast(as_operand(values), dtype)
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+    if dtypes.is_complex(x.aval.dtype) and not dtypes.is_complex(dtype):
+        x = ops.real(x)
+    return ops.convert_element_type(x, dtype)
+
+
+def _converted_scalar(value: Any, dtype: Any, aval: Any) -> Any:
+    if dtypes.is_key(dtype):
+        raise errors.DTypeError(f"the Python scalar {value!r} cannot be put into an array of dtype {dtype}")
+    if isinstance(value, int) and dtypes.is_integer(dtype):
+        info = dtypes.iinfo(dtype)
+        if not info.min <= value <= info.max:
+            raise errors.IntegerOverflowError(
+                errors.explain(
+                    f"the Python integer {value} is out of bounds for {dtype}.",
+                    f"an array of {dtype} holds {info.min} to {info.max}.",
+                    "convert the array to a wider dtype first.",
+                )
+            )
+        return shapes.scalar(value, dtype)
+    if not dtypes.safe_to_cast(value, aval):
+        _warn_of_loss(aval_of(value).dtype, dtype)
+        value = value.real if isinstance(value, complex) and not dtypes.is_complex(dtype) else value
+        if dtypes.is_integer(dtype) and not math.isfinite(value):
+            if math.isnan(value):
+                raise ValueError(f"cannot put NaN into an array of dtype {dtype}")
+            raise errors.IntegerOverflowError(f"cannot put an infinite value into an array of dtype {dtype}")
+        return ops.convert_element_type(hooks.as_array(value), dtype)
+    return shapes.scalar(value, dtype)
+
+
+def _warn_of_loss(source: Any, target: Any) -> None:
+    warnings.warn(
+        f"scatter inputs have incompatible types: values of dtype {source} lose information in an array of dtype {target}; "
+        "convert them first (values.astype(x.dtype)). This will be an error.",
+        FutureWarning,
+        stacklevel=5,
+    )
+
+
+# --- NumPy's functions that write ---------------------------------------------------------------------------------------------
+
+
+def _refuse_in_place(name: str, inplace: bool) -> None:
+    if inplace:
+        raise ValueError(_NOT_IN_PLACE.format(name))
+
+
+def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
+    """A copy of `a` with the elements at flat indices `ind` replaced by `v`, which repeats if it is shorter.
+
+    Parameters
+    ----------
+    a : array
+    ind : integer array
+    v : array
+    mode : "clip", "wrap" or "drop", optional
+        What happens outside; by default updates are dropped, and indices known to Python or NumPy raise.
+    inplace : bool
+        Must be False.
+    """
+    _refuse_in_place("put", inplace)
+    check_arraylike("put", a, ind, v)
+    a, v = as_operand(a), as_operand(v)
+    known = isinstance(ind, (int, np.ndarray, np.generic))
+    places = np.ravel(np.asarray(ind)) if known else shapes.reshape(as_operand(ind), (aval_of(ind).size,))
+    count = places.size
+    if not count or not v.aval.size or not a.aval.size:
+        return a
+    if mode == "wrap":
+        places = np.mod(places, a.aval.size) if known else hooks.numpy.mod(places, a.aval.size)
+        mode = None
+    elif mode not in (None, "clip", "drop"):
+        raise ValueError(f"mode should be one of 'wrap' or 'clip'; got {mode=}")
+    flat = shapes.reshape(v, (v.aval.size,))
+    if v.aval.size != 1 and v.aval.size != count:
+        flat = hooks.numpy.resize(flat, (count,))
+    base = shapes.reshape(a, (a.aval.size,))
+    return shapes.reshape(IndexUpdateRef(base, places).set(flat, mode=mode), a.aval.shape)
+
+
+def put_along_axis(
+    arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *, mode: str | None = None
+) -> Any:
+    """A copy of `arr` with the elements that `take_along_axis(arr, indices, axis)` reads replaced by `values`."""
+    _refuse_in_place("put_along_axis", inplace)
+    check_arraylike("put_along_axis", arr, indices, values)
+    arr = as_operand(arr)
+    shape = arr.aval.shape
+    if axis is None:
+        arr, axis = shapes.reshape(arr, (arr.aval.size,)), 0
+    axis = shapes.canonical_axis(axis, arr.aval.ndim)
+    given = aval_of(indices)
+    if given.ndim != arr.aval.ndim:
+        raise errors.ShapeError(f"put_along_axis: indices must have {arr.aval.ndim} axes, got shape {given.shape}")
+    others = tuple([1 if d == axis else n for d, n in enumerate(arr.aval.shape)])
+    full = shapes.broadcast_shapes(others, tuple([n for n in given.shape]))
+    known = isinstance(indices, np.ndarray)
+    element = np.broadcast_to(indices, full) if known else shapes.broadcast_to(as_operand(indices), full)
+    index: list[Any] = []
+    for d, n in enumerate(full):
+        form = [1] * len(full)
+        form[d] = n
+        index.append(element if d == axis else np.arange(n).reshape(form))
+    result = IndexUpdateRef(arr, tuple(index)).set(values, mode=mode)
+    return shapes.reshape(result, shape)
+
+
+def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
+    """A copy of `arr` with the elements where `mask` holds replaced by the values in turn, which repeat if they are fewer."""
+    _refuse_in_place("place", inplace)
+    check_arraylike("place", arr, mask, vals)
+    data, mask, values = as_operand(arr), as_operand(mask), as_operand(vals)
+    if data.aval.size != mask.aval.size:
+        raise errors.ShapeError("place: arr and mask must be the same size.")
+    if not values.aval.size:
+        raise errors.ShapeError("Cannot place values from an empty array")
+    if not data.aval.size:
+        return data
+    size = data.aval.size
+    places = nonzero(shapes.reshape(mask, (size,)), size=size, fill_value=size)[0]
+    repeated = hooks.numpy.resize(shapes.reshape(values, (values.aval.size,)), (size,))
+    flat = IndexUpdateRef(shapes.reshape(data, (size,)), places).set(repeated, mode="drop")
+    return shapes.reshape(flat, data.aval.shape)
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+    """A copy of `a` with `val` on the diagonal of all its axes; with `wrap`, a tall matrix gets it again below."""
+    _refuse_in_place("fill_diagonal", inplace)
+    check_arraylike("fill_diagonal", a, val)
+    a = as_operand(a)
+    shape = a.aval.shape
+    if len(shape) < 2:
+        raise errors.ShapeError("array must be at least 2-d")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise errors.ShapeError("All dimensions of input must be of equal length")
+    step = shape[1] + 1 if len(shape) == 2 else 1 + sum(int(np.prod(shape[:d])) for d in range(1, len(shape)))
+    end = a.aval.size if wrap or len(shape) > 2 or shape[0] <= shape[1] else shape[1] * shape[1]
+    places = np.arange(0, end, step)
+    values = as_operand(val)
+    if values.aval.ndim:
+        values = hooks.numpy.resize(shapes.reshape(values, (values.aval.size,)), (len(places),))
+    flat = IndexUpdateRef(shapes.reshape(a, (a.aval.size,)), places).set(values if values.aval.ndim else val)
+    return shapes.reshape(flat, shape)

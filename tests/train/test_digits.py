@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+import pytest
+
+from purax.data import load_digits
+from purax.errors import CheckpointMismatchError, ShapeError
+from purax.train import checkpoint
+from purax.train.digits import Settings, load_model, predict, train_digits
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return train_digits(Settings(epochs=6, seed=1), progress=False)
+
+
+def test_six_epochs_read_most_digits_and_the_loss_falls(trained):
+    result, accuracy = trained
+    assert accuracy > 0.95
+    assert np.mean(result.history.losses[-10:]) < 0.2 * np.mean(result.history.losses[:5])
+    assert result.history.epochs[-1]["accuracy"] == accuracy
+
+
+def test_the_same_seed_gives_the_same_training_and_another_seed_another():
+    losses = [
+        train_digits(Settings(epochs=1, seed=seed, batch_size=256), progress=False)[0].history.losses
+        for seed in (0, 0, 1)
+    ]
+    assert losses[0] == losses[1]
+    assert losses[0] != losses[2]
+
+
+def test_saved_parameters_label_images_of_any_usual_form(trained, tmp_path):
+    result, accuracy = trained
+    path = tmp_path / "params.safetensors"
+    checkpoint.save_params(path, result.state.params, {"model": "purax digits"})
+    params, metadata = load_model(str(path))
+    assert metadata["model"] == "purax digits"
+    digits = load_digits()
+    rows = predict(params, digits.test_images)
+    np.testing.assert_allclose(rows.sum(axis=-1), 1.0, rtol=1e-5)
+    assert np.mean(rows.argmax(-1) == digits.test_labels) == pytest.approx(accuracy)
+    sixteenths = np.round(digits.test_images[..., 0] * 16).astype(np.uint8)
+    np.testing.assert_allclose(predict(params, sixteenths), rows, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(predict(params, sixteenths[0]), rows[:1], rtol=1e-4, atol=1e-6)
+    with pytest.raises(ShapeError, match=r"8 x 8 pixels .* shape \(28, 28\)"):
+        predict(params, np.zeros((28, 28)))
+    with pytest.raises(ShapeError, match="must be numbers"):
+        predict(params, np.full((8, 8), "x"))
+
+
+def test_parameters_of_another_model_are_refused(tmp_path):
+    checkpoint.save_params(tmp_path / "other.safetensors", {"Dense_0": {"kernel": np.zeros((2, 2), np.float32)}})
+    with pytest.raises(CheckpointMismatchError, match="does not hold a model of digits"):
+        load_model(str(tmp_path / "other.safetensors"))
