@@ -13,3 +13,11 @@ from purax.primitives.shape import *  # noqa: F403
 from purax.primitives.sorting import *  # noqa: F403
 from purax.primitives.special import *  # noqa: F403
 from purax.primitives.window import *  # noqa: F403
+from purax.primitives.reduction import (
+    reduce_and_p,  # noqa: F401
+    reduce_max_p,  # noqa: F401
+    reduce_min_p,  # noqa: F401
+    reduce_or_p,  # noqa: F401
+    reduce_prod_p,  # noqa: F401
+    reduce_sum_p,  # noqa: F401
+)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
-from purax.control.while_loop import while_loop
+from purax.control.loop import while_loop
 from purax.core.trace import Tracer
 from purax.numpy import _ops as ops
 from purax.numpy.promotion import (

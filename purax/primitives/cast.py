@@ -77,6 +77,8 @@ class ConvertElementType(Primitive):
         if dtypes.is_complex(x.dtype) and not dtypes.is_complex(out.dtype):
             part = array_aval(out.shape, dtypes.real_dtype(x.dtype))
             x = b.emit(f"stablehlo.real {x} : ({x.hlo}) -> {part.hlo}", part)
+        if x.dtype in dtypes.NARROW_FLOATS:  # the compiler saturates at their largest value
+            x = b.convert(x, dtypes.float32)
         return [b.convert(x, out.dtype)]
 
     @staticmethod
@@ -170,8 +172,8 @@ class BitcastConvertType(Primitive):
             raise errors.DTypeError("the bits of random keys are not accessible; use random.key_data")
         if dtypes.is_bool(operand.dtype) != dtypes.is_bool(new_dtype):
             raise errors.DTypeError("bool has no bits to read; convert it to an integer first")
-        if dtypes.is_complex(operand.dtype) != dtypes.is_complex(new_dtype):
-            raise errors.DTypeError("complex bits can only be read as complex; take real and imag apart first")
+        if operand.dtype != new_dtype and (dtypes.is_complex(operand.dtype) or dtypes.is_complex(new_dtype)):
+            raise errors.DTypeError("the bits of complex numbers cannot be read as another dtype; take real and imag apart first")
         old, new = dtypes.itemsize_bits(operand.dtype), dtypes.itemsize_bits(new_dtype)
         shape = operand.shape
         if old > new:
@@ -237,7 +239,7 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     Raises
     ------
     DTypeError
-        One of the two is bool or complex and the other is not.
+        One of the two is bool or complex and they differ.
     ShapeError
         The last axis does not make up whole elements.
     """
@@ -259,17 +261,22 @@ class ReducePrecision(LinearUnary):
         return (operand,)
 
     def reference(self, operand: Any, *, exponent_bits: int, mantissa_bits: int) -> tuple[Any, ...]:
-        """Rounding of the significand to nearest even; beyond the exponents inf or zero."""
+        """Rounding of the bits to nearest even; exponents beyond the format give inf or zero."""
         x = np.asarray(operand)
-        wide = x.astype(np.float64) if x.dtype.itemsize < 8 else x
-        fraction, exponent = np.frexp(wide)
-        rounded = np.ldexp(np.rint(np.ldexp(fraction, mantissa_bits + 1)), exponent - mantissa_bits - 1)
         own = dtypes.finfo(x.dtype)
+        bits = x.view(f"u{x.dtype.itemsize}")
+        word = bits.dtype.type
+        dropped = own.nmant - mantissa_bits
+        if dropped > 0:
+            last = (bits >> word(dropped)) & word(1)
+            bits = (bits + last + word((1 << (dropped - 1)) - 1)) & ~word((1 << dropped) - 1)
+        rounded = bits.view(x.dtype)
         if exponent_bits < own.nexp:
             bias = 2 ** (exponent_bits - 1) - 1
-            rounded = np.where(np.abs(rounded) >= 2.0 ** (bias + 1), np.copysign(np.inf, wide), rounded)
-            rounded = np.where(np.abs(rounded) < 2.0 ** (1 - bias), np.copysign(0.0, wide), rounded)
-        return (np.where(np.isfinite(wide), rounded, wide).astype(x.dtype),)
+            size, zero = np.abs(rounded.astype(np.float64)), x.dtype.type(0)
+            rounded = np.where(size >= 2.0 ** (bias + 1), np.copysign(x.dtype.type(np.inf), x), rounded)
+            rounded = np.where(size < 2.0 ** (1 - bias), np.copysign(zero, x), rounded)
+        return (np.where(np.isnan(x), x, rounded),)
 
     def transpose(self, cotangents: Any, operands: Any, **params: Any) -> Any:
         """The cotangent, rounded alike."""

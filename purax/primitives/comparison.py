@@ -212,11 +212,11 @@ class Clamp(Primitive):
 
         low, high = full(low), full(high)
         total = None
-        tests = (lambda: gt(low, x), lambda: elementwise.bitwise_and(gt(x, low), lt(x, high)), lambda: lt(high, x))
+        tests = (gt(low, x), elementwise.bitwise_and(gt(x, low), lt(x, high)), lt(high, x))
         for tangent, test in zip(tangents, tests, strict=True):
             if tangent is not None:
                 tangent = full(tangent)
-                total = base.add_tangents(total, select(test(), tangent, base.zeros_of(tangent)))
+                total = base.add_tangents(total, select(test, tangent, base.zeros_of(tangent)))
         return (out,), (total,)
 
     def batch(self, axis: Any, values: Any, dims: Any) -> Any:

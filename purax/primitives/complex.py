@@ -50,7 +50,7 @@ complex_p = Elementwise(
 
 
 def _lower_conj(b: Any, ins: Any, outs: Any, **params: Any) -> list[Any]:
-    return b.inline(lambda x: complex(real(x), elementwise.neg(imag(x))), ins)  # type: ignore[no-any-return]
+    return b.inline(lambda x: complex(real(x), elementwise.neg(imag(x))), ins)
 
 
 conj_p = Elementwise(

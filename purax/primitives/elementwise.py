@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise arithmetic: sums, products, quotients, powers, roots, rounding, extrema.
+"""Elementwise arithmetic: sums, products, quotients, rounding, extrema.
 
-This module also gives the names of the other elementwise families (`transcendental`, `comparison`, `complex`), so that rules
-elsewhere need one import.
+This module also gives the names of the other elementwise families (`power`, `transcendental`, `comparison`, `complex`,
+`bits`), so that rules elsewhere need one import.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from purax import dtypes, errors
-from purax.core.primitive import Primitive
+from purax import dtypes
+from purax.core.trace import aval_of
 from purax.primitives import base, cast, operands, shape
 from purax.primitives.base import is_linear
 from purax.primitives.family import (
-    ARITHMETIC, COMPLEX, FLOAT, HOST, HOST_FLOAT, INEXACT, INTEGER, ORDERED, REAL, SIGNED_OR_INEXACT,
-    Elementwise, Kinds, inline, on, result_aval, widened,
+    ARITHMETIC, COMPLEX, FLOAT, HOST, HOST_FLOAT, INEXACT, ORDERED, REAL, SIGNED_OR_INEXACT, Elementwise, Kinds, on, widened,
 )  # fmt: skip
 
 BOTH = Kinds("bool, integer, floating or complex", (*ORDERED, *COMPLEX))
@@ -53,7 +52,7 @@ def _transpose_strong(ct: Any, t: Any, d: Any, *, both: bool) -> Any:
 
 
 # t * d where a zero t gives zero though d is inf or NaN; with `both`, a zero d as well. Linear in t; with `both`, in either.
-strong_mul_p = Elementwise(
+strong_mul_p: Elementwise = Elementwise(
     "strong_mul", (INEXACT, INEXACT), _lower_strong, _strong_product,
     lambda dt, y, t, d, both: strong_mul_p.bind1(dt, d, both=both),
     lambda dd, y, t, d, both: strong_mul_p.bind1(dd, t, both=True),
@@ -76,7 +75,7 @@ def strong_mul(t: Any, d: Any) -> Any:
     -------
     inexact[...]
     """
-    if type(t) in _NUMBERS or type(d) in _NUMBERS or operands.aval_of(t) is not operands.aval_of(d):
+    if type(t) in _NUMBERS or type(d) in _NUMBERS or aval_of(t) is not aval_of(d):
         t, d = operands.coerce("strong_mul", t, d)
     return strong_mul_p.bind1(t, d, both=False)
 
@@ -116,7 +115,7 @@ sub_p = Elementwise(
     "sub", (ARITHMETIC, ARITHMETIC), "stablehlo.subtract", np.subtract, lambda t, z, x, y: t, lambda t, z, x, y: neg(t),
     transposed=_both(_same, lambda ct: neg_p.bind1(ct)), exact=_host_sum, ufunc=np.subtract,
 )  # fmt: skip
-mul_p = Elementwise(
+mul_p: Elementwise = Elementwise(
     "mul", (ARITHMETIC, ARITHMETIC), "stablehlo.multiply", np.multiply,
     lambda t, z, x, y: strong_mul(t, y), lambda t, z, x, y: strong_mul(t, x),
     transposed=lambda ct, x, y: (mul_p.bind1(ct, y), None) if is_linear(x) else (None, mul_p.bind1(x, ct)),
@@ -183,7 +182,7 @@ def _sign(x: Any) -> Any:
 
 
 def _abs_tangent(t: Any, y: Any, x: Any) -> Any:
-    if not dtypes.is_complex(x.aval.dtype if hasattr(x, "aval") else operands.aval_of(x).dtype):
+    if not dtypes.is_complex(x.aval.dtype if hasattr(x, "aval") else aval_of(x).dtype):
         return select(ge(x, shape.full_like(x, 0)), t, neg(t))
     # d|x| = Re(t conj(x) / |x|), with 0 for the direction of 0.
     safe = select(eq(y, shape.full_like(y, 0)), shape.full_like(y, 1), y)
@@ -193,7 +192,7 @@ def _abs_tangent(t: Any, y: Any, x: Any) -> Any:
 
 def _lower_sign(b: Any, ins: Any, outs: Any) -> list[Any]:
     if dtypes.is_unsigned(outs[0].dtype):
-        return b.inline(lambda x: min(x, shape.full_like(x, 1)), ins)  # type: ignore[no-any-return]
+        return b.inline(lambda x: min(x, shape.full_like(x, 1)), ins)
     return [b.emit(f"stablehlo.sign {ins[0]} : {outs[0].hlo}", outs[0])]
 
 
@@ -231,7 +230,7 @@ round_p = Elementwise("round", FLOAT, _lower_round, widened(_round), None, exact
 
 def _tie(t: Any, z: Any, own: Any, other: Any) -> Any:
     """The tangent of max or min to one operand: all where it is the result, half at a tie."""
-    aval = z.aval if hasattr(z, "aval") else operands.aval_of(z)
+    aval = z.aval if hasattr(z, "aval") else aval_of(z)
     one, half, zero = (shape.full_like(z, value) for value in (1, 0.5, 0))
     if aval.weak_type:
         one, half, zero = (cast.convert_element_type(v, aval.dtype) for v in (one, half, zero))
@@ -250,7 +249,7 @@ def _lower_extremum(operation: str, greater: str) -> Any:
             ahead = bitwise_or(first(real(x), real(y)), bitwise_and(eq(real(x), real(y)), first(imag(x), imag(y))))
             return select(bitwise_or(ne(x, x), bitwise_and(ahead, eq(y, y))), x, y)
 
-        return b.inline(lexicographic, ins)  # type: ignore[no-any-return]
+        return b.inline(lexicographic, ins)
 
     return lower
 
@@ -278,117 +277,6 @@ min_p = Elementwise(
     lambda t, z, x, y: _tie(t, z, x, y), lambda t, z, x, y: _tie(t, z, y, x), exact=on(HOST),
 )  # fmt: skip
 nextafter_p = Elementwise("nextafter", (FLOAT, FLOAT), "chlo.next_after", lambda x, y: np.where(x == y, y, np.nextafter(x, y)), None, None)
-
-# --- roots and powers ----------------------------------------------------------------------------------------------------------
-
-sqrt_p = Elementwise(
-    "sqrt", INEXACT, "stablehlo.sqrt", np.sqrt, lambda t, y, x: strong_mul(t, div(0.5, y)),
-    exact=on(HOST_FLOAT), ufunc=np.sqrt,
-)  # fmt: skip
-rsqrt_p = Elementwise(
-    "rsqrt", INEXACT, "stablehlo.rsqrt", widened(lambda x: 1 / np.sqrt(x)),
-    lambda t, y, x: strong_mul(t, mul(div(y, x), -0.5)),
-)  # fmt: skip
-cbrt_p = Elementwise(
-    "cbrt", FLOAT, "stablehlo.cbrt", widened(np.cbrt), lambda t, y, x: strong_mul(t, div(1 / 3, square(y)))
-)
-
-
-def _power_by_squaring(x: Any, y: int, one: Any, multiply: Any) -> Any:
-    """x ** y for y >= 0 by binary powers; the order of the products is the same on the host and in a program."""
-    result = None
-    while True:
-        if y & 1:
-            result = x if result is None else multiply(result, x)
-        y >>= 1
-        if not y:
-            return one if result is None else result
-        x = multiply(x, x)
-
-
-def _integer_power(x: Any, *, y: int) -> Any:
-    power = _power_by_squaring(x, -y if y < 0 else y, np.ones(np.shape(x), x.dtype), np.multiply)
-    return 1 / power if y < 0 else power
-
-
-def _lower_integer_pow(b: Any, ins: Any, outs: Any, *, y: int) -> list[Any]:
-    (x,), (out,) = ins, outs
-    narrow = out.dtype.itemsize <= 2 and dtypes.is_float(out.dtype)
-    x = b.convert(x, dtypes.float32) if narrow else x  # one rounding, not one per product
-    one = b.constant(1, x.aval)
-    power = _power_by_squaring(
-        x, -y if y < 0 else y, one, lambda u, v: b.emit(f"stablehlo.multiply {u}, {v} : {x.hlo}", x.aval)
-    )
-    return [b.convert(b.emit(f"stablehlo.divide {one}, {power} : {x.hlo}", x.aval) if y < 0 else power, out.dtype)]
-
-
-class IntegerPow(Elementwise):
-    """`x ** y` for a Python integer y."""
-
-    def infer(self, *avals: Any, **params: Any) -> tuple[Any, ...]:
-        """The operand's aval."""
-        if params["y"] < 0 and dtypes.is_integer(avals[0].dtype):
-            raise errors.DTypeError(f"integers cannot be raised to the negative power {params['y']}; convert to a float first")
-        return super().infer(*avals)
-
-
-def _integer_pow_tangent(t: Any, z: Any, x: Any, y: int) -> Any:
-    if y == 0:
-        return None
-    return strong_mul(t, mul(integer_pow(x, y - 1), y))
-
-
-integer_pow_p = IntegerPow(
-    "integer_pow", ARITHMETIC, _lower_integer_pow, widened(_integer_power), _integer_pow_tangent, exact=on(HOST)
-)
-
-
-class Pow(Primitive):
-    """`x ** y` for inexact x and y of the same dtype or integer."""
-
-    def infer(self, x: Any, y: Any) -> tuple[Any, ...]:
-        """The shape of both, the dtype of x."""
-        if x.dtype not in INEXACT or not (y.dtype == x.dtype or y.dtype in INTEGER):
-            raise errors.DTypeError(
-                f"operands have dtypes {operands.dtype_name(x)} and {operands.dtype_name(y)}; the first must be floating or "
-                "complex, the second of the same dtype or integer"
-            )
-        if x.shape != y.shape:
-            raise errors.ShapeError(f"operands have shapes {x.shape} and {y.shape}; they must be equal")
-        return (result_aval((x, y), x.dtype),)
-
-    def reference(self, x: Any, y: Any) -> tuple[Any, ...]:
-        """NumPy's power."""
-        return (widened(np.power)(x, np.asarray(y).astype(x.dtype)),)
-
-    def jvp(self, primals: Any, tangents: Any) -> Any:
-        """y x^(y-1) to x and log(x) x^y to y; a factor of zero wins: exponents of 0, and bases of 0 in the second."""
-        (x, y), (tx, ty) = primals, tangents
-        out = self.bind1(x, y)
-        total = None
-        if tx is not None:
-            exponent = cast.convert_element_type(y, operands.aval_of(x).dtype)
-            slope = strong_product(exponent, pow(x, sub(exponent, 1)))
-            total = strong_mul(tx, slope)
-        if ty is not None:
-            safe = select(eq(x, shape.full_like(x, 0)), shape.full_like(x, 1), x)
-            slope = strong_product(log(safe), out)
-            total = base.add_tangents(total, strong_mul(ty, slope))
-        return (out,), (total,)
-
-    def batch(self, axis: Any, values: Any, dims: Any) -> Any:
-        """On aligned operands."""
-        aligned, dim = operands.align(axis, values, dims)
-        return self.bind(*aligned), (dim,)
-
-    def lower(self, b: Any, ins: Any, outs: Any) -> list[Any]:
-        """`power`, with an integer exponent converted."""
-        (x, y), (out,) = ins, outs
-        return [b.emit(f"stablehlo.power {x}, {b.convert(y, out.dtype)} : {out.hlo}", out)]
-
-
-pow_p = Pow("pow")
-
 
 # --- the user's functions ------------------------------------------------------------------------------------------------------
 
@@ -494,51 +382,9 @@ def reciprocal(x: Any) -> Any:
     return div_p.bind1(shape.full_like(x, 1), x)
 
 
-def sqrt(x: Any) -> Any:
-    """Square root of each element; NaN for negative floats: inexact[...] -> inexact[...]."""
-    return sqrt_p.bind1(operands.lift(x))
-
-
-def rsqrt(x: Any) -> Any:
-    """`1 / sqrt(x)` of each element: inexact[...] -> inexact[...]."""
-    return rsqrt_p.bind1(operands.lift(x))
-
-
-def cbrt(x: Any) -> Any:
-    """Real cube root of each element: float[...] -> float[...]."""
-    return cbrt_p.bind1(operands.lift(x))
-
-
-def integer_pow(x: Any, y: int) -> Any:
-    """`x ** y` of each element for a Python integer `y`.
-
-    Raises
-    ------
-    DTypeError
-        Integers to a negative power.
-    """
-    return integer_pow_p.bind1(operands.lift(x), y=int(y))
-
-
-def pow(x: Any, y: Any) -> Any:
-    """`x ** y` of each pair of elements.
-
-    Parameters
-    ----------
-    x : inexact[...]
-    y : of the dtype of `x`, or integer; a Python integer or float adopts it
-
-    Returns
-    -------
-    array of the dtype of `x`
-    """
-    y_aval = None if type(y) in (int, float) else operands.aval_of(y)
-    if y_aval is None or not dtypes.is_integer(y_aval.dtype):
-        return pow_p.bind1(*operands.coerce("pow", x, y))
-    return pow_p.bind1(*operands.spread("pow", [operands.lift(x), operands.lift(y)]))
-
-
-from purax.primitives.bits import *  # noqa: E402, F403  (the other elementwise families, under this module's name)
+# The other elementwise families, under this module's name.
+from purax.primitives.bits import *  # noqa: E402, F403
 from purax.primitives.comparison import *  # noqa: E402, F403
 from purax.primitives.complex import *  # noqa: E402, F403
 from purax.primitives.transcendental import *  # noqa: E402, F403
+from purax.primitives.power import *  # noqa: E402, F403, I001  (uses transcendental)

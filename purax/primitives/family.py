@@ -28,6 +28,7 @@ class Kinds(frozenset[Any]):
     words: str
 
     def __new__(cls, words: str, members: Iterable[Any]) -> Kinds:
+        """`members`, called `words`."""
         made = super().__new__(cls, members)
         made.words = words
         return made
@@ -163,7 +164,7 @@ class Elementwise(Primitive):
     def _transpose(self, cotangents: Any, operands: Any, **params: Any) -> tuple[Any, ...]:
         if cotangents[0] is None:
             return (None,) * len(operands)
-        return self.transposed(cotangents[0], *operands, **params)  # type: ignore[no-any-return]
+        return self.transposed(cotangents[0], *operands, **params)
 
     def batch(self, axis: Any, values: Any, dims: Any, **params: Any) -> Any:
         """The same operation on operands that are brought to one mapped axis."""
@@ -173,7 +174,7 @@ class Elementwise(Primitive):
     def lower(self, b: Any, ins: Any, outs: Any, **params: Any) -> list[Any]:
         """One operation, or the row's own rule."""
         if callable(self.hlo):
-            return self.hlo(b, ins, outs, **params)  # type: ignore[no-any-return]
+            return self.hlo(b, ins, outs, **params)
         (out,) = outs
         if self.hlo.startswith("chlo."):
             return [b.emit(f"{self.hlo} {', '.join(map(str, ins))} : {', '.join(x.hlo for x in ins)} -> {out.hlo}", out)]

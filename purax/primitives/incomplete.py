@@ -40,7 +40,7 @@ def _loop(
     types = ", ".join(a.hlo for a in avals)
     result_types = types if len(avals) == 1 else f"({types})"
     text = f'"stablehlo.while"({", ".join(map(str, state))}) ({{test}}, {{body}}) : ({types}) -> {result_types}'
-    return b.emit_many(text.replace("{test}", test).replace("{body}", body), avals)  # type: ignore[no-any-return]
+    return b.emit_many(text.replace("{test}", test).replace("{body}", body), avals)
 
 
 def _widen(b: Any, ins: Sequence[Any]) -> list[Any]:

@@ -131,24 +131,28 @@ def tangent_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
     return found  # type: ignore[no-any-return]
 
 
-def fold_tangents(jaxpr: Jaxpr, values: Sequence[Any], tangents: Sequence[Any], initial: Sequence[Any], initial_tangents: Sequence[Any]) -> list[Any]:
-    """Tangents (None where there are none) of the fold of `values` over their leading axis, by halves, then with the initial values."""
-    program = tangent_jaxpr(jaxpr)
-    count = len(values)
-    moving = [base.is_differentiable(aval_of(v).dtype) for v in values]
-
-    def pack(primals: Sequence[Any], changes: Sequence[Any]) -> list[Any]:
-        return [*primals, *(base.instantiate(t, p) for p, t, m in zip(primals, changes, moving, strict=True) if m)]
+def pair_combine(jaxpr: Jaxpr, values: Sequence[Any]) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
+    """`combine(early, late)` of lists made by `pack_pairs`: the values' reduction with its tangents."""
+    program, count = tangent_jaxpr(jaxpr), len(values)
 
     def combine(early: Sequence[Any], late: Sequence[Any]) -> list[Any]:
         return elementwise_eval(program, *early[:count], *late[:count], *early[count:], *late[count:])
 
-    state = pack(values, tangents)
-    sizes = aval_of(values[0]).shape
-    start = [shape.broadcast_in_dim(s, sizes[1:], ()) for s in pack(initial, initial_tangents)]
-    state = combine(start, fold(combine, state)) if sizes[0] else start
-    rest = iter(state[count:])
-    return [next(rest) if m else None for m in moving]
+    return combine
+
+
+def pack_pairs(values: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    """Values, then the tangents of those that have any, zeros written out."""
+    return [
+        *values,
+        *(base.instantiate(t, p) for p, t in zip(values, tangents, strict=True) if base.is_differentiable(aval_of(p).dtype)),
+    ]
+
+
+def unpack_tangents(values: Sequence[Any], packed: Sequence[Any]) -> tuple[Any, ...]:
+    """The tangents in a list made as by `pack_pairs`, None where there is none."""
+    rest = iter(packed[len(values) :])
+    return tuple(next(rest) if base.is_differentiable(aval_of(p).dtype) else None for p in values)
 
 
 def fold(combine: Callable[..., Any], state: Sequence[Any]) -> list[Any]:
@@ -203,7 +207,11 @@ class Reduce(Primitive):
         rest = reduction.kept_axes(aval_of(primals[0]).ndim, dimensions)
         values = [_rows(p, dimensions, rest) for p in primals[:half]]
         changes = [None if t is None else _rows(t, dimensions, rest) for t in tangents[:half]]
-        return outs, tuple(fold_tangents(jaxpr, values, changes, primals[half:], tangents[half:]))
+        sizes = aval_of(values[0]).shape
+        start = [shape.broadcast_in_dim(s, sizes[1:], ()) for s in pack_pairs(primals[half:], tangents[half:])]
+        combine = pair_combine(jaxpr, values)
+        found = combine(start, fold(combine, pack_pairs(values, changes))) if sizes[0] else start
+        return outs, unpack_tangents(values, found)
 
     def batch(self, axis: Any, operands_: Any, dims: Any, *, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> Any:
         """The same over the shifted axes; mapped initial values are folded in afterwards."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes
+from purax.core.trace import aval_of
 from purax.lazy import lazy
 from purax.primitives import cast, elementwise, operands, shape
 from purax.primitives.elementwise import strong_mul, strong_product
@@ -67,7 +68,7 @@ def _log1p_formula(x: Any) -> Any:
 
 def _lower_log1p(b: Any, ins: Any, outs: Any) -> list[Any]:
     if outs[0].dtype == np.float64:  # the compiler's own is a hundred units off
-        return b.inline(_log1p_formula, ins)  # type: ignore[no-any-return]
+        return b.inline(_log1p_formula, ins)
     return [b.emit(f"stablehlo.log_plus_one {ins[0]} : {outs[0].hlo}", outs[0])]
 
 
@@ -80,7 +81,7 @@ def _atanh_formula(x: Any) -> Any:
 def _lower_atanh(b: Any, ins: Any, outs: Any) -> list[Any]:
     (x,), (out,) = ins, outs
     if out.dtype == np.float64:
-        return b.inline(_atanh_formula, ins)  # type: ignore[no-any-return]
+        return b.inline(_atanh_formula, ins)
     return [b.emit(f"chlo.atanh {x} : {x.hlo} -> {out.hlo}", out)]
 
 
@@ -103,7 +104,7 @@ def _lower_by_parts(operation: str, formula: Any) -> Any:
 
     def lower(b: Any, ins: Any, outs: Any) -> list[Any]:
         if dtypes.is_complex(outs[0].dtype):
-            return b.inline(_parts(formula), ins)  # type: ignore[no-any-return]
+            return b.inline(_parts(formula), ins)
         return [b.emit(f"{operation} {ins[0]} : {outs[0].hlo}", outs[0])]
 
     return lower
@@ -194,7 +195,7 @@ def _arctan2(x: Any, y: Any) -> Any:
 
 def _atan2_slope(along: Any, x: Any, y: Any) -> Any:
     """along / (x^2 + y^2), scaled so that squares neither overflow nor vanish."""
-    if dtypes.is_complex(operands.aval_of(x).dtype):
+    if dtypes.is_complex(aval_of(x).dtype):
         return elementwise.div(along, elementwise.add(elementwise.square(x), elementwise.square(y)))
     scale = elementwise.max(elementwise.abs(x), elementwise.abs(y))
     u, v, w = (elementwise.div(part, scale) for part in (x, y, along))
@@ -213,7 +214,7 @@ atan2_p = Elementwise(
 
 def _power_of_two(n: Any) -> Any:
     """2^n for floats n that are integers, exactly: the exponent is written into the bits."""
-    dtype = operands.aval_of(n).dtype
+    dtype = aval_of(n).dtype
     word, fraction, bias = (dtypes.int32, 23, 127) if dtype == np.float32 else (dtypes.int64, 52, 1023)
     exponent = elementwise.add(cast.convert_element_type(n, word), bias)
     return cast.bitcast_convert_type(elementwise.shift_left(exponent, fraction), dtype)
@@ -221,7 +222,7 @@ def _power_of_two(n: Any) -> Any:
 
 def _exp2_formula(x: Any) -> Any:
     """2^x = exp(f ln 2) 2^n for the nearest integer n: x ln 2 alone would lose digits as x grows."""
-    aval = operands.aval_of(x)
+    aval = aval_of(x)
     if dtypes.is_complex(aval.dtype):
         return exp(elementwise.mul(x, LN_2))
     limit = 127 if aval.dtype == np.float32 else 1023

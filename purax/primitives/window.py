@@ -441,7 +441,7 @@ def _scatter(source: Any, operand: Any, g: Geometry, select: str) -> Any:
 
 
 class ReduceWindowGeneral(Primitive):
-    """Windows of k operands reduced by a jaxpr of 2k scalars; operands are k arrays, then k initial scalars, which also pad."""
+    """Windows of k operands reduced by a jaxpr of 2k scalars; operands are k arrays, then k initial scalars; padding counts for nothing."""
 
     def infer(self, *avals: Any, jaxpr: Jaxpr, **params: Any) -> tuple[Any, ...]:
         """The arrays' dtypes, one element per window."""
@@ -459,11 +459,12 @@ class ReduceWindowGeneral(Primitive):
         """Element after element of each window."""
         arrays, initial = operands[: len(operands) // 2], operands[len(operands) // 2 :]
         g = geometry_of(params)
-        windows = [numpy_windows(a, g, i) for a, i in zip(arrays, initial, strict=True)]
+        windows = [numpy_windows(a, g, 0) for a in arrays]
+        inside = numpy_windows(np.ones(arrays[0].shape, bool), g, False)
         outs = [np.empty(w.shape[:-1], w.dtype) for w in windows]
         for place in np.ndindex(*outs[0].shape):
             state = list(initial)
-            for i in range(windows[0].shape[-1]):
+            for i in np.flatnonzero(inside[place]):
                 state = reference_eval(jaxpr, (), *state, *(w[(*place, i)] for w in windows))
             for out, value in zip(outs, state, strict=True):
                 out[place] = value
@@ -475,44 +476,42 @@ class ReduceWindowGeneral(Primitive):
         half = len(primals) // 2
         g = geometry_of(params)
 
-        def rows(x: Any, fill: Any) -> Any:
-            config = tuple((low, high, d - 1) for (low, high), d in zip(g.padding, g.base_dilation, strict=True))
-            full = x if all(c == (0, 0, 0) for c in config) else joining.pad(x, fill, config)
-            return joining.concatenate([shape.expand_dims(p, (0,)) for p in places(full, g)], 0)
-
-        values = [rows(p, i) for p, i in zip(primals[:half], primals[half:], strict=True)]
-        changes = [
-            None if t is None and it is None else rows(base.instantiate(t, p), base.instantiate(it, i))
-            for p, t, i, it in zip(primals[:half], tangents[:half], primals[half:], tangents[half:], strict=True)
-        ]
-        return outs, tuple(reducer.fold_tangents(jaxpr, values, changes, primals[half:], tangents[half:]))
+        values, changes = primals[:half], tangents[:half]
+        start = reducer.pack_pairs(primals[half:], tangents[half:])
+        packed = reducer.pack_pairs(values, changes)
+        found = _fold_places(reducer.pair_combine(jaxpr, values), start, packed, g, ())
+        return outs, reducer.unpack_tangents(values, found)
 
     def batch(self, axis: Any, values: Any, dims: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
-        """One more axis; mapped initial values pad by hand, and fold in place by place."""
+        """One more axis; with mapped initial values, a fold place by place."""
         half = len(dims) // 2
         arrays, initial = list(values[:half]), list(values[half:])
         g = geometry_of(params)
         if all(d is None for d in dims[half:]):
             arrays, dim = operands.align(axis, arrays, dims[:half])
             return self.bind(*arrays, *initial, jaxpr=jaxpr, **g.with_axis(dim).params()), (dim,) * half
-        rows, starts = [], []
-        wide = g.with_axis(0)
-        for x, d, start, start_dim in zip(arrays, dims[:half], initial, dims[half:], strict=True):
-            x = shape.align_batch(x, d, axis.size, 0)
-            start = shape.align_batch(start, start_dim, axis.size, 0)
-            inside = padded(shape.full_like(x, True, np.bool_), wide, False)
-            full = shape.broadcast_in_dim(start, aval_of(inside).shape, (0,))
-            full = elementwise.select(inside, padded(x, wide, 0), full)
-            rows.append(places(full, wide))
-            starts.append(shape.broadcast_in_dim(start, aval_of(rows[-1][0]).shape, (0,)))
-        state = starts
-        for elements in zip(*rows, strict=True):
-            state = reducer.elementwise_eval(jaxpr, *state, *elements)
-        return state, (0,) * half
+        arrays = [shape.align_batch(x, d, axis.size, 0) for x, d in zip(arrays, dims[:half], strict=True)]
+        starts = [shape.align_batch(x, d, axis.size, 0) for x, d in zip(initial, dims[half:], strict=True)]
+
+        def combine(early: Sequence[Any], late: Sequence[Any]) -> list[Any]:
+            return reducer.elementwise_eval(jaxpr, *early, *late)
+
+        return _fold_places(combine, starts, arrays, g.with_axis(0), (0,)), (0,) * half
 
     def lower(self, b: Any, ins: Any, outs: Any, *, jaxpr: Jaxpr, **params: Any) -> list[Any]:
         """`stablehlo.reduce_window` with the jaxpr as its body."""
         return native(b, ins, outs, geometry_of(params), reducer.region_of(b, jaxpr, ins[len(ins) // 2 :]))
+
+
+def _fold_places(combine: Any, start: Sequence[Any], arrays: Sequence[Any], g: Geometry, dims: tuple[int, ...]) -> list[Any]:
+    """Fold place by place in the window, from `start` (whose axes are `dims` of the result); padding is passed over."""
+    inside = places(padded(shape.full_like(arrays[0], True, np.dtype(np.bool_)), g, False), g)
+    rows = [places(padded(x, g, 0), g) for x in arrays]
+    state = [shape.broadcast_in_dim(s, aval_of(inside[0]).shape, dims) for s in start]
+    for here, *elements in zip(inside, *rows, strict=True):
+        after = combine(state, elements)
+        state = [elementwise.select(here, new, old) for new, old in zip(after, state, strict=True)]
+    return state
 
 
 reduce_window_sum_p = ReduceWindowSum("reduce_window_sum")
@@ -575,7 +574,7 @@ def reduce_window(
     operand : pytree of arrays
         Of one shape.
     init_value : pytree of scalars
-        The fold begins with them, and they fill the padding.
+        The fold of each window begins with them; padding counts for nothing.
     computation : callable
         `(accumulated, element) -> accumulated`; `add`, `max` and `min` from their identities are fast.
     window_dimensions, window_strides : sequence of int

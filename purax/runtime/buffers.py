@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from purax import dtypes, errors
+from purax import dtypes, errors, events
 from purax.core.aval import ShapedArray, array_aval
 from purax.lazy import lazy
 from purax.runtime import client
@@ -111,6 +111,8 @@ def put_raw(aval: ShapedArray, value: np.ndarray, placement: Placement | None, o
     if value.dtype != held.dtype:  # float0
         value = np.zeros(held.shape, held.dtype)
     copy = _jaxlib.put_alias if owned else _jaxlib.put
+    if events.listening:
+        events.emit(events.Transferred(value.nbytes, "host to device", _names(placement)))
     if placement is None:
         sharding, devices, _ = _default[0] if _default else default_form()
         return copy(held, sharding, (value,), devices)
@@ -134,9 +136,15 @@ def move_raw(aval: ShapedArray, pieces: list[Any], placement: Placement) -> Any:
     """Copy one buffer for each device of a placement to these devices; a piece that lies there already is shared."""
     held = physical(aval)
     sharding, devices, _ = compiled_form(placement, held.ndim)
+    if events.listening:
+        events.emit(events.Transferred(aval.size * aval.dtype.itemsize, "device to device", _names(placement)))
     if len(placement.devices) == 1:
         return _jaxlib.put(held, sharding, pieces, devices)
     return _assemble(aval, pieces, placement)
+
+
+def _names(placement: Placement | None) -> str:
+    return ", ".join(map(str, default_form()[1] if placement is None else placement.devices))
 
 
 def _assemble(aval: ShapedArray, pieces: list[Any], placement: Placement) -> Any:
@@ -223,7 +231,12 @@ def read_raw(buffer: Any, aval: ShapedArray, placement: Placement | None) -> np.
 
 
 def _read_one(buffer: Any, held: ShapedArray, on_cpu: bool) -> np.ndarray:
-    value: np.ndarray = _jaxlib.read_cpu(buffer, held.dtype, held.shape) if on_cpu else _jaxlib.read_copy(buffer)
+    if on_cpu:
+        value: np.ndarray = _jaxlib.read_cpu(buffer, held.dtype, held.shape)
+        return value
+    if events.listening:
+        events.emit(events.Transferred(held.size * held.dtype.itemsize, "device to host"))
+    value = _jaxlib.read_copy(buffer)
     return value
 
 

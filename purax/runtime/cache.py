@@ -21,7 +21,7 @@ import sys
 import threading
 from typing import NamedTuple
 
-from purax import config
+from purax import config, events
 from purax.lazy import lazy
 
 __all__ = ["CacheInfo", "clear", "directory", "enabled", "info", "key", "load", "store", "strip_locations"]
@@ -125,6 +125,8 @@ def load(digest: str) -> bytes | None:
     payload = content[_HEADER:]
     if content[: len(_MAGIC)] != _MAGIC or content[len(_MAGIC) : _HEADER] != hashlib.sha256(payload).digest():
         remove(digest)
+        if events.listening:
+            events.emit(events.CacheMiss(path.name, "damaged file", where="disk"))
         return None
     with contextlib.suppress(OSError):
         os.utime(path)

@@ -220,12 +220,13 @@ def predict(params: Any, images: Any) -> np.ndarray:
         If the images are not 8 x 8.
     """
     images = np.asarray(images)
+    given = images.shape
     if images.shape[-3:] == _SHAPE and images.ndim in (3, 4):
         images = images[..., 0]
     if images.ndim == 2:
         images = images[None]
     if images.ndim != 3 or images.shape[1:] != _SHAPE[:2]:
-        raise ShapeError(f"images must be 8 x 8 pixels ([n, 8, 8] or [8, 8]), got an array of shape {images.shape}")
+        raise ShapeError(f"images must be 8 x 8 pixels ([n, 8, 8] or [8, 8]), got an array of shape {given}")
     if images.dtype == np.bool_ or not np.issubdtype(images.dtype, np.number):
         raise ShapeError(f"images must be numbers, got dtype {images.dtype}")
     scale = np.float32(16 if np.issubdtype(images.dtype, np.integer) else 1)

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from purax import config
+from purax import config, events
 from purax.runtime import cache
 
 
@@ -34,7 +34,9 @@ def test_damaged_files_count_as_absent_and_go(folder):
     cache.store("a", b"program")
     (file,) = folder.iterdir()
     file.write_bytes(file.read_bytes()[:-1])
-    assert cache.load("a") is None and not list(folder.iterdir())
+    with events.listen() as seen:
+        assert cache.load("a") is None and not list(folder.iterdir())
+    assert seen == [events.CacheMiss("a.purax", "damaged file", where="disk")]
 
 
 def test_the_least_recently_used_go_first(folder):

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from purax import config, contexts, dtypes, errors
+from purax import config, contexts, dtypes, errors, events
 from purax.core.aval import array_aval
 from purax.runtime import buffers, client
 from purax.runtime.array import wrap_buffer
@@ -120,6 +120,15 @@ def test_python_scalars_are_weakly_typed_and_keep_the_sign_of_zero():
 def test_device_get_gives_numpy_and_leaves_other_values():
     assert isinstance(device_get(device_put(np.ones(3))), np.ndarray)
     assert device_get("text") == "text"
+
+
+def test_transfers_are_told():
+    with events.listen() as seen:
+        array = device_put(np.ones(10**5, np.float32))
+        device_put(array, client.devices()[-1])
+    directions = [(event.bytes, event.direction, event.device) for event in seen]
+    assert directions[0] == (4 * 10**5, "host to device", "cpu:0")
+    assert directions[1:] in ([], [(4 * 10**5, "device to device", str(client.devices()[-1]))])
 
 
 # ---- DLPack

