@@ -28,7 +28,9 @@ def canonicalize_dtype(*args: Any, dtype: Any = None, inexact: bool = True) -> A
         If `dtype` is not inexact and `inexact` is set.
     """
     if dtype is None:
-        dtype = pnp.result_type(*(arg if hasattr(arg, "dtype") else pnp.asarray(arg) for arg in args if arg is not None))
+        dtype = pnp.result_type(
+            *(arg if hasattr(arg, "dtype") else pnp.asarray(arg) for arg in args if arg is not None)
+        )
         if inexact and not pnp.issubdtype(dtype, pnp.inexact):
             dtype = pnp.promote_types(pnp.float32, dtype)
     if inexact and not pnp.issubdtype(dtype, pnp.inexact):

@@ -334,7 +334,9 @@ class ReservedModuleAttributeError(LayerError):
 
     def __init__(self, annotations: Any) -> None:
         super().__init__(
-            explain(f"The fields parent and name are reserved; got annotations {annotations!r}.", fix="Rename the field.")
+            explain(
+                f"The fields parent and name are reserved; got annotations {annotations!r}.", fix="Rename the field."
+            )
         )
 
 
@@ -376,7 +378,9 @@ class CallSetupUnboundModuleError(LayerError):
     """
 
     def __init__(self) -> None:
-        super().__init__(explain("setup() is called on a module that has no variables.", fix="Use init, apply or bind."))
+        super().__init__(
+            explain("setup() is called on a module that has no variables.", fix="Use init, apply or bind.")
+        )
 
 
 class CallUnbindOnUnboundModuleError(LayerError):
@@ -396,7 +400,9 @@ class CallShareScopeOnUnboundModuleError(LayerError):
     """
 
     def __init__(self) -> None:
-        super().__init__(explain("share_scope() is called on a module that has no variables.", fix="Call it in setup()."))
+        super().__init__(
+            explain("share_scope() is called on a module that has no variables.", fix="Call it in setup().")
+        )
 
 
 class InvalidInstanceModuleError(LayerError):
@@ -438,7 +444,9 @@ class TransformedMethodReturnValueError(LayerError):
     """
 
     def __init__(self, name: str) -> None:
-        super().__init__(explain(f"The transformed method {name!r} returns a module or a Variable.", fix="Return arrays."))
+        super().__init__(
+            explain(f"The transformed method {name!r} returns a module or a Variable.", fix="Return arrays.")
+        )
 
 
 class TransformTargetError(LayerError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, Union
+from typing import Any, TypeAlias
 
 from purax.linen.errors import InvalidFilterError
 
@@ -28,7 +28,7 @@ class DenyList:
     deny: Any
 
 
-Filter: TypeAlias = Union[bool, str, Collection[str], DenyList]
+Filter: TypeAlias = bool | str | Collection[str] | DenyList
 CollectionFilter: TypeAlias = Filter
 
 

@@ -126,4 +126,6 @@ def pretty_repr(x: Any, num_spaces: int = 4) -> str:
     return _braces(x, num_spaces)
 
 
-register_mapping(FrozenDict, lambda frozen: frozen._dict, lambda entries: FrozenDict(entries, __unsafe_skip_copy__=True))
+register_mapping(
+    FrozenDict, lambda frozen: frozen._dict, lambda entries: FrozenDict(entries, __unsafe_skip_copy__=True)
+)

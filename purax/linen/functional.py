@@ -69,7 +69,7 @@ def _on_scope(fn: Callable[..., Any], module: Any, capture: Any) -> Callable[...
 
 def _captured(capture: Any, mutable: CollectionFilter) -> tuple[Any, CollectionFilter]:
     if capture is True:
-        capture = lambda module, method: method == "__call__"  # noqa: E731
+        capture = lambda module, method: method == "__call__"
     return capture, union(mutable, "intermediates") if capture else mutable
 
 

@@ -348,9 +348,7 @@ def add_metadata_axis(
     target: Any, variable_axes: Mapping[Filter, Any] = _nothing, metadata_params: Mapping[Any, Any] = _nothing
 ) -> Any:
     """Tell the boxes of a module's variables about an axis that the module itself does not see."""
-    return lift(
-        variables_of.add_metadata_axis, target, variable_axes=variable_axes, metadata_params=metadata_params
-    )
+    return lift(variables_of.add_metadata_axis, target, variable_axes=variable_axes, metadata_params=metadata_params)
 
 
 def named_call(class_fn: Any, force: bool = True) -> Any:
@@ -483,9 +481,7 @@ def value_and_grad(
 ) -> Any:
     """Return the scalar `fn(mdl, *primals)` and its gradients with respect to the primals, not to the variables."""
     del reduce_axes
-    return lift_call(
-        derivative.value_and_grad, (fn,), mdl, *primals, has_aux=has_aux, variables=variables, rngs=rngs
-    )
+    return lift_call(derivative.value_and_grad, (fn,), mdl, *primals, has_aux=has_aux, variables=variables, rngs=rngs)
 
 
 def grad(
@@ -528,9 +524,7 @@ def jvp(
     variables, rngs : filter
         Other collections and streams that it sees.
     """
-    return lift_call(
-        derivative.jvp, (fn,), mdl, primals, tangents, variable_tangents, variables=variables, rngs=rngs
-    )
+    return lift_call(derivative.jvp, (fn,), mdl, primals, tangents, variable_tangents, variables=variables, rngs=rngs)
 
 
 def custom_vjp(

@@ -13,8 +13,8 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, dataclass_transform
 
-from purax import tree
 from purax import numpy as pnp
+from purax import tree
 from purax.linen import declare, errors, functional
 from purax.linen import scope as core
 from purax.linen.context import intercepted, running
@@ -344,6 +344,7 @@ class Module:
         dict
             Collections, such as `{"params": {...}, "batch_stats": {...}}`.
         """
+        functional.check_instance(self)
         return self.init_with_output(
             rngs, *args, method=method, mutable=mutable, capture_intermediates=capture_intermediates, **kwargs
         )[1]
@@ -551,7 +552,10 @@ def share_scope(module: Module, other: Module, /) -> None:
     if module.scope is None or other.scope is None:
         raise errors.CallShareScopeOnUnboundModuleError
     kept, moved = (module, other)
-    if len(module.scope.path) > len(other.scope.path) and module.scope.path[: len(other.scope.path)] == other.scope.path:
+    if (
+        len(module.scope.path) > len(other.scope.path)
+        and module.scope.path[: len(other.scope.path)] == other.scope.path
+    ):
         kept, moved = other, module
     moved.__dict__["scope"] = kept.scope
     _move_children(moved)

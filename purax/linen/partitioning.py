@@ -110,7 +110,9 @@ def logical_to_mesh_sharding(specs: Any, mesh: Mesh, rules: Rules | None = None)
     return tree.map(lambda spec: NamedSharding(mesh, spec), logical_to_mesh(specs, rules), is_leaf=_is_spec)
 
 
-def with_logical_constraint(x: Any, logical_axis_resources: Any, rules: Rules | None = None, mesh: Mesh | None = None) -> Any:
+def with_logical_constraint(
+    x: Any, logical_axis_resources: Any, rules: Rules | None = None, mesh: Mesh | None = None
+) -> Any:
     """Constrain how arrays of a tree are split over a mesh, by logical names.
 
     Parameters
@@ -131,7 +133,9 @@ def with_logical_constraint(x: Any, logical_axis_resources: Any, rules: Rules | 
     def constrain(names: Any, leaf: Any) -> Any:
         return with_sharding_constraint(leaf, NamedSharding(mesh, logical_to_mesh_axes(names, rules)))
 
-    return tree.map(constrain, logical_axis_resources, x, is_leaf=lambda names: isinstance(names, tuple) or names is None)
+    return tree.map(
+        constrain, logical_axis_resources, x, is_leaf=lambda names: isinstance(names, tuple) or names is None
+    )
 
 
 @dataclasses.dataclass(frozen=True)

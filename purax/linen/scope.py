@@ -314,7 +314,9 @@ def _array_leaves(value: Any) -> list[Any]:
     return [value] if hasattr(value, "shape") else tree.leaves(value)
 
 
-def _initial_shapes(init_fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[int, ...]]:
+def _initial_shapes(
+    init_fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[tuple[int, ...]]:
     """Return the shapes that an initializer makes; remembered per function and arguments, since tracing it is slow."""
     key = _hashable((args, tuple(sorted(kwargs.items()))))
     try:
@@ -361,7 +363,9 @@ def _streams(rngs: Any, function: str) -> dict[str, LazyRng]:
         rngs = {"params": rngs}
     if not isinstance(rngs, Mapping) or not all(isinstance(k, str) and is_key(v) for k, v in rngs.items()):
         raise errors.InvalidRngError(
-            errors.explain(f"{function}: rngs must be a random key or a dictionary from names to random keys, got {rngs!r}.")
+            errors.explain(
+                f"{function}: rngs must be a random key or a dictionary from names to random keys, got {rngs!r}."
+            )
         )
     return {name: LazyRng.create(key) for name, key in rngs.items()}
 

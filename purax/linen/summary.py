@@ -29,7 +29,9 @@ def _is_array(leaf: Any) -> bool:
     return hasattr(leaf, "shape") and hasattr(leaf, "dtype")
 
 
-def record_call(slot: Any, module: Any = None, method: str = "", args: Any = (), kwargs: Any = None, result: Any = None) -> int:
+def record_call(
+    slot: Any, module: Any = None, method: str = "", args: Any = (), kwargs: Any = None, result: Any = None
+) -> int:
     """Reserve a place in the record of calls (`slot` None), or fill it once the call has returned."""
     calls = running.calls[-1]
     if slot is None:
@@ -103,7 +105,9 @@ def _without(collection: Any, path: tuple[str, ...], shown: set[tuple[str, ...]]
     """Return a collection without the parts that have rows of their own."""
     if not isinstance(collection, Mapping):
         return collection
-    kept = {name: _without(held, (*path, name), shown) for name, held in collection.items() if (*path, name) not in shown}
+    kept = {
+        name: _without(held, (*path, name), shown) for name, held in collection.items() if (*path, name) not in shown
+    }
     return {name: held for name, held in kept.items() if not (isinstance(held, Mapping) and not held)}
 
 

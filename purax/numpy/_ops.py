@@ -21,3 +21,4 @@ from purax.primitives.reduction import (
     reduce_prod_p,  # noqa: F401
     reduce_sum_p,  # noqa: F401
 )
+from purax.primitives.shape import broadcast_to  # noqa: F401

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import builtins
 import operator
 from typing import Any
 
@@ -322,7 +323,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:  # noqa: A001
     if dtypes.is_complex(dtype):
         return ops.complex(round(ops.real(a), decimals), round(ops.imag(a), decimals))
     wide = convert(a, dtypes.float32, a.aval.weak_type) if dtypes.itemsize_bits(dtype) < 32 else a
-    factor = ops.full_like(wide, 10.0 ** builtin_abs(decimals))
+    factor = ops.full_like(wide, 10.0 ** builtins.abs(decimals))
     if decimals > 0:
         result = ops.div(_nearest(ops.mul(wide, factor)), factor)
     else:
@@ -331,7 +332,6 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:  # noqa: A001
 
 
 around = round
-builtin_abs = operator.abs
 
 
 def _round_integers(a: Any, unit: int) -> Any:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -397,10 +398,7 @@ def column_stack(tup: Any) -> Any:
 def block(arrays: Any) -> Any:
     """Join nested lists of blocks: the innermost along the last axis, the next along the one before, and so on."""
     depth = _depth(arrays)
-    return _block(arrays, depth, builtin_max(depth, _rank(arrays)))
-
-
-builtin_max = max
+    return _block(arrays, depth, builtins.max(depth, _rank(arrays)))
 
 
 def _depth(arrays: Any) -> int:
@@ -417,7 +415,7 @@ def _depth(arrays: Any) -> int:
 
 
 def _rank(arrays: Any) -> int:
-    return builtin_max(map(_rank, arrays)) if isinstance(arrays, list) else ndim(arrays)
+    return builtins.max(map(_rank, arrays)) if isinstance(arrays, list) else ndim(arrays)
 
 
 def _block(arrays: Any, depth: int, rank: int) -> Any:
@@ -463,13 +461,10 @@ def _pieces(name: str, ary: Any, sections: Any, axis: int, exact: bool) -> list[
             raise ValueError(f"array split does not result in an equal division: {total} elements in {count} parts")
         small, large = divmod(total, count)
         bounds = list(np.cumsum([0, *[small + 1] * large, *[small] * (count - large)]))
-    sizes = [builtin_max(int(b) - int(a), 0) for a, b in zip(bounds, bounds[1:], strict=False)]
-    if builtin_sum(sizes) == total and all(a <= b for a, b in zip(bounds, bounds[1:], strict=False)):
+    sizes = [builtins.max(int(b) - int(a), 0) for a, b in zip(bounds, bounds[1:], strict=False)]
+    if builtins.sum(sizes) == total and all(a <= b for a, b in zip(bounds, bounds[1:], strict=False)):
         return list(ops.split(ary, sizes, axis))
-    return [ops.slice_in_dim(ary, int(a), builtin_max(int(a), int(b)), axis=axis) for a, b in zip(bounds, bounds[1:], strict=False)]
-
-
-builtin_sum = sum
+    return [ops.slice_in_dim(ary, int(a), builtins.max(int(a), int(b)), axis=axis) for a, b in zip(bounds, bounds[1:], strict=False)]
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
@@ -504,7 +499,7 @@ def tile(A: Any, reps: Any) -> Any:
     """Repeat the whole array ``reps[i]`` times along axis `i`."""
     A = _array("tile", A)
     counts = tuple(operator.index(r) for r in reps) if isinstance(reps, (list, tuple)) or getattr(reps, "ndim", 0) else (operator.index(reps),)
-    rank = builtin_max(len(counts), A.aval.ndim)
+    rank = builtins.max(len(counts), A.aval.ndim)
     counts = (1,) * (rank - len(counts)) + counts
     return ops.tile(ops.broadcast_to_rank(A, rank), counts)
 
@@ -544,14 +539,14 @@ def repeat(
         if (counts < 0).any():
             raise ValueError("repeats may not contain negative values.")
         places = np.repeat(np.arange(length), counts)
-        return placed(_take(a, as_operand(places.astype(np.int32)), axis), out_sharding)
+        return placed(take_rows(a, places, axis), out_sharding)
     counts = ops.convert_element_type(as_operand(repeats), dtypes.default_int())
     counts = broadcast_to_shape(ops.reshape(counts, (counts.aval.size,)), (length,))
     # Each element raises the place by one where its run starts; the running sum fills the runs.
     starts = ops.sub(ops.cumsum(counts, 0), counts)
     steps = ops.full((total_repeat_length,), 0, dtypes.default_int()).at[starts].add(1, mode="drop")
     places = ops.sub(ops.cumsum(steps, 0), ops.full_like(steps, 1))
-    return placed(_take(a, places, axis), out_sharding)
+    return placed(take_rows(a, places, axis), out_sharding)
 
 
 def _repeat_all(a: Any, count: int, axis: int) -> Any:
@@ -563,15 +558,15 @@ def _repeat_all(a: Any, count: int, axis: int) -> Any:
     return ops.reshape(repeated, (*own[:axis], own[axis] * count, *own[axis + 1 :]))
 
 
-def _take(a: Any, places: Any, axis: int) -> Any:
-    """Rows along an axis; places lie within bounds."""
-    index = ops.reshape(places, (places.aval.size, 1))
+def take_rows(a: Any, places: Any, axis: int) -> Any:
+    """Rows along an axis at places (NumPy or device integers) that lie within bounds."""
+    places = as_operand(places.astype(np.int32) if isinstance(places, np.ndarray) else places)
     own = a.aval.shape
     numbers = ops.GatherDimensionNumbers(
         offset_dims=tuple(i for i in range(len(own)) if i != axis), collapsed_slice_dims=(axis,), start_index_map=(axis,)
     )
     sizes = (*own[:axis], 1, *own[axis + 1 :])
-    return ops.gather(a, index, numbers, sizes, mode="clip")
+    return ops.gather(a, ops.reshape(places, (places.aval.size, 1)), numbers, sizes, mode="clip")
 
 
 def resize(a: Any, new_shape: Any) -> Any:
@@ -595,7 +590,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         check_arraylike("roll", shift)
         shifts = [shift] if aval_of(shift).ndim == 0 else list(ops.unstack(as_operand(shift)))
     axes = [operator.index(i) for i in axis] if isinstance(axis, (list, tuple)) else [operator.index(axis)]
-    count = builtin_max(len(shifts), len(axes))
+    count = builtins.max(len(shifts), len(axes))
     if len(shifts) not in (1, count) or len(axes) not in (1, count):
         raise ValueError(f"shift and axis must have one length, got {len(shifts)} and {len(axes)}")
     for amount, place in zip(shifts * (count // len(shifts)), axes * (count // len(axes)), strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functional updates: `x.at[index].set(values)` and its siblings, `put`, `put_along_axis`, `place`, `fill_diagonal`.
+"""Functional updates: `x.at[index].set(values)` and its siblings, `put`, `put_along_axis`, `place`.
 
 A window at one place is read, combined and written back by dynamic_update_slice, which loops do in place; everything else is
 a scatter. Updates outside the array are dropped unless the mode says otherwise.
@@ -29,7 +29,7 @@ from purax.primitives.scatter import ScatterDimensionNumbers
 from purax.runtime.array import Array, wrap_host
 from purax.runtime.transfer import HOST_LIMIT
 
-__all__ = ["fill_diagonal", "index_update", "place", "put", "put_along_axis"]
+__all__ = ["index_update", "place", "put", "put_along_axis"]
 
 _NOT_IN_PLACE = (
     "purax arrays are immutable: purax.numpy.{0} returns the changed array and needs inplace=False to say that this is meant."
@@ -460,23 +460,3 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
     repeated = hooks.numpy.resize(shapes.reshape(values, (values.aval.size,)), (size,))
     flat = IndexUpdateRef(shapes.reshape(data, (size,)), places).set(repeated, mode="drop")
     return shapes.reshape(flat, data.aval.shape)
-
-
-def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
-    """A copy of `a` with `val` on the diagonal of all its axes; with `wrap`, a tall matrix gets it again below."""
-    _refuse_in_place("fill_diagonal", inplace)
-    check_arraylike("fill_diagonal", a, val)
-    a = as_operand(a)
-    shape = a.aval.shape
-    if len(shape) < 2:
-        raise errors.ShapeError("array must be at least 2-d")
-    if len(shape) > 2 and len(set(shape)) > 1:
-        raise errors.ShapeError("All dimensions of input must be of equal length")
-    step = shape[1] + 1 if len(shape) == 2 else 1 + sum(int(np.prod(shape[:d])) for d in range(1, len(shape)))
-    end = a.aval.size if wrap or len(shape) > 2 or shape[0] <= shape[1] else shape[1] * shape[1]
-    places = np.arange(0, end, step)
-    values = as_operand(val)
-    if values.aval.ndim:
-        values = hooks.numpy.resize(shapes.reshape(values, (values.aval.size,)), (len(places),))
-    flat = IndexUpdateRef(shapes.reshape(a, (a.aval.size,)), places).set(values if values.aval.ndim else val)
-    return shapes.reshape(flat, shape)

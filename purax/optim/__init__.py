@@ -7,7 +7,7 @@ updates, state = optimizer.update(gradients, state, params)
 params = optim.apply_updates(params, updates)
 """
 
-from purax.optim import losses, tree
+from purax.optim import losses, schedules, transforms, tree, tree_utils
 from purax.optim.algorithms.adabelief import ScaleByBeliefState, adabelief, scale_by_belief
 from purax.optim.algorithms.adadelta import ScaleByAdaDeltaState, adadelta, scale_by_adadelta
 from purax.optim.algorithms.adafactor import FactoredState, adafactor, scale_by_factored_rms
@@ -19,11 +19,14 @@ from purax.optim.algorithms.amsgrad import ScaleByAmsgradState, amsgrad, scale_b
 from purax.optim.algorithms.fromage import fromage
 from purax.optim.algorithms.lamb import lamb
 from purax.optim.algorithms.lars import lars
+from purax.optim.algorithms.lbfgs import ScaleByLBFGSState, lbfgs, scale_by_lbfgs
 from purax.optim.algorithms.lion import ScaleByLionState, lion, scale_by_lion
 from purax.optim.algorithms.noisy_sgd import noisy_sgd
 from purax.optim.algorithms.novograd import ScaleByNovogradState, novograd, scale_by_novograd
 from purax.optim.algorithms.optimistic import (
     ScaleByOptimisticGradientState,
+    optimistic_adam,
+    optimistic_adam_v2,
     optimistic_gradient_descent,
     scale_by_optimistic_gradient,
 )
@@ -93,8 +96,18 @@ from purax.optim.inject import (
     inject_hyperparams,
     inject_stateful_hyperparams,
 )
+from purax.optim.linesearch import (
+    BacktrackingLinesearchInfo,
+    ScaleByBacktrackingLinesearchState,
+    ScaleByZoomLinesearchState,
+    ZoomLinesearchInfo,
+    scale_by_backtracking_linesearch,
+    scale_by_zoom_linesearch,
+    value_and_grad_from_state,
+)
 from purax.optim.losses.classification import (
     convex_kl_divergence,
+    generalized_kl_divergence,
     hinge_loss,
     kl_divergence,
     kl_divergence_with_log_targets,
@@ -130,6 +143,7 @@ from purax.optim.mask import (
     masked,
     selective_transform,
 )
+from purax.optim.monitor import MonitorState, SnapshotState, measure_with_ema, monitor, snapshot
 from purax.optim.numeric import safe_increment, safe_int32_increment, safe_norm, safe_root_mean_squares
 from purax.optim.scale import (
     AddDecayedWeightsState,
@@ -197,6 +211,7 @@ __all__ = [
     "AddNoiseState",
     "ApplyEvery",
     "ApplyIfFiniteState",
+    "BacktrackingLinesearchInfo",
     "ClipByGlobalNormState",
     "ClipState",
     "ConditionallyMaskState",
@@ -212,6 +227,7 @@ __all__ = [
     "LookaheadState",
     "MaskedNode",
     "MaskedState",
+    "MonitorState",
     "MultiSteps",
     "MultiStepsState",
     "MultiTransformState",
@@ -224,7 +240,9 @@ __all__ = [
     "ScaleByAdamState",
     "ScaleByAdanState",
     "ScaleByAmsgradState",
+    "ScaleByBacktrackingLinesearchState",
     "ScaleByBeliefState",
+    "ScaleByLBFGSState",
     "ScaleByLionState",
     "ScaleByNovogradState",
     "ScaleByOptimisticGradientState",
@@ -236,9 +254,11 @@ __all__ = [
     "ScaleBySM3State",
     "ScaleByScheduleState",
     "ScaleByTrustRatioState",
+    "ScaleByZoomLinesearchState",
     "ScaleState",
     "Schedule",
     "ShouldSkipUpdateFunction",
+    "SnapshotState",
     "TraceState",
     "TransformInitFn",
     "TransformUpdateExtraArgsFn",
@@ -247,6 +267,7 @@ __all__ = [
     "WrappedSchedule",
     "WrappedScheduleState",
     "ZeroNansState",
+    "ZoomLinesearchInfo",
     "adabelief",
     "adadelta",
     "adafactor",
@@ -282,6 +303,7 @@ __all__ = [
     "flatten",
     "freeze",
     "fromage",
+    "generalized_kl_divergence",
     "global_norm",
     "groups",
     "hinge_loss",
@@ -298,6 +320,7 @@ __all__ = [
     "l2_loss",
     "lamb",
     "lars",
+    "lbfgs",
     "linear_onecycle_schedule",
     "linear_schedule",
     "lion",
@@ -305,6 +328,8 @@ __all__ = [
     "lookahead",
     "losses",
     "masked",
+    "measure_with_ema",
+    "monitor",
     "multi_transform",
     "multiclass_hinge_loss",
     "multiclass_perceptron_loss",
@@ -315,6 +340,8 @@ __all__ = [
     "normalize_by_update_norm",
     "novograd",
     "ntxent",
+    "optimistic_adam",
+    "optimistic_adam_v2",
     "optimistic_gradient_descent",
     "partition",
     "per_example_global_norm_clip",
@@ -340,8 +367,10 @@ __all__ = [
     "scale_by_adamax",
     "scale_by_adan",
     "scale_by_amsgrad",
+    "scale_by_backtracking_linesearch",
     "scale_by_belief",
     "scale_by_factored_rms",
+    "scale_by_lbfgs",
     "scale_by_learning_rate",
     "scale_by_lion",
     "scale_by_novograd",
@@ -359,6 +388,8 @@ __all__ = [
     "scale_by_stddev",
     "scale_by_trust_ratio",
     "scale_by_yogi",
+    "scale_by_zoom_linesearch",
+    "schedules",
     "selective_transform",
     "set_to_zero",
     "sgd",
@@ -371,20 +402,24 @@ __all__ = [
     "skip_not_finite",
     "sm3",
     "smooth_labels",
+    "snapshot",
     "softmax_cross_entropy",
     "softmax_cross_entropy_with_integer_labels",
     "squared_error",
     "stateless",
     "stateless_with_tree_map",
     "trace",
+    "transforms",
     "tree",
     "tree_map_params",
+    "tree_utils",
     "triplet_margin_loss",
     "unitwise_clip",
     "unitwise_norm",
     "update_infinity_moment",
     "update_moment",
     "update_moment_per_elem_norm",
+    "value_and_grad_from_state",
     "warmup_constant_schedule",
     "warmup_cosine_decay_schedule",
     "warmup_exponential_decay_schedule",

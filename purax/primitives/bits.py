@@ -29,7 +29,7 @@ xor_p = _logic("xor", np.bitwise_xor)
 not_p = Elementwise("not", BITS, "stablehlo.not", np.invert, None, exact=on(HOST), ufunc=np.invert)
 
 
-# --- shifts: by the width or more, all bits are shifted out ---------------------------------------------------------------------
+# --- shifts: by the width or more, all bits are shifted out ---------------------------------------------------------
 
 
 def _unsigned(x: Any) -> Any:
@@ -62,7 +62,7 @@ shift_right_arithmetic_p = Elementwise(
 )
 
 
-# --- counts and products -------------------------------------------------------------------------------------------------------
+# --- counts and products --------------------------------------------------------------------------------------------
 
 
 def _count(x: Any) -> Any:
@@ -111,7 +111,7 @@ mulhi_p = Elementwise(
 )
 
 
-# --- the user's functions ------------------------------------------------------------------------------------------------------
+# --- the user's functions -------------------------------------------------------------------------------------------
 
 
 def bitwise_and(x: Any, y: Any) -> Any:

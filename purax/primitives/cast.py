@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-# --- conversion of values ------------------------------------------------------------------------------------------------------
+# --- conversion of values -------------------------------------------------------------------------------------------
 
 
 class ConvertElementType(Primitive):
@@ -88,7 +88,7 @@ class ConvertElementType(Primitive):
         if old == new:
             return True
         if new in HOST_INTEGER:
-            return old in HOST_INTEGER or new == np.bool_ and old in HOST
+            return old in HOST_INTEGER or (new == np.bool_ and old in HOST)
         return old in HOST and new in HOST
 
 
@@ -158,7 +158,7 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     return convert_element_type_p.bind1(operand, new_dtype=dtype, weak_type=False)
 
 
-# --- bits ----------------------------------------------------------------------------------------------------------------------
+# --- bits -----------------------------------------------------------------------------------------------------------
 
 
 class BitcastConvertType(Primitive):
@@ -173,7 +173,9 @@ class BitcastConvertType(Primitive):
         if dtypes.is_bool(operand.dtype) != dtypes.is_bool(new_dtype):
             raise errors.DTypeError("bool has no bits to read; convert it to an integer first")
         if operand.dtype != new_dtype and (dtypes.is_complex(operand.dtype) or dtypes.is_complex(new_dtype)):
-            raise errors.DTypeError("the bits of complex numbers cannot be read as another dtype; take real and imag apart first")
+            raise errors.DTypeError(
+                "the bits of complex numbers cannot be read as another dtype; take real and imag apart first"
+            )
         old, new = dtypes.itemsize_bits(operand.dtype), dtypes.itemsize_bits(new_dtype)
         shape = operand.shape
         if old > new:
@@ -246,7 +248,7 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     return bitcast_convert_type_p.bind1(operands.lift(operand), new_dtype=dtypes.named(new_dtype))
 
 
-# --- precision -----------------------------------------------------------------------------------------------------------------
+# --- precision ------------------------------------------------------------------------------------------------------
 
 
 class ReducePrecision(LinearUnary):
@@ -257,7 +259,9 @@ class ReducePrecision(LinearUnary):
         if operand.dtype not in FLOAT:
             raise errors.DTypeError(f"operand has dtype {operands.dtype_name(operand)}; real floating is needed")
         if exponent_bits < 1 or mantissa_bits < 0:
-            raise errors.ShapeError(f"exponent_bits {exponent_bits} must be positive, mantissa_bits {mantissa_bits} not negative")
+            raise errors.ShapeError(
+                f"exponent_bits {exponent_bits} must be positive, mantissa_bits {mantissa_bits} not negative"
+            )
         return (operand,)
 
     def reference(self, operand: Any, *, exponent_bits: int, mantissa_bits: int) -> tuple[Any, ...]:
@@ -320,7 +324,7 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> An
     )
 
 
-# --- copies --------------------------------------------------------------------------------------------------------------------
+# --- copies ---------------------------------------------------------------------------------------------------------
 
 
 class Copy(LinearUnary):

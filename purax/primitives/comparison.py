@@ -76,7 +76,7 @@ is_finite_p = Elementwise(
 )
 
 
-# --- choices -------------------------------------------------------------------------------------------------------------------
+# --- choices --------------------------------------------------------------------------------------------------------
 
 
 class SelectN(Primitive):
@@ -97,7 +97,9 @@ class SelectN(Primitive):
                     f"cases have dtypes {operands.dtype_name(first)} and {operands.dtype_name(case)}; they must be equal"
                 )
         if which.shape not in ((), first.shape):
-            raise errors.ShapeError(f"which has shape {which.shape}; it must be a scalar or have the shape {first.shape} of the cases")
+            raise errors.ShapeError(
+                f"which has shape {which.shape}; it must be a scalar or have the shape {first.shape} of the cases"
+            )
         if which.dtype != np.bool_ and which.dtype != np.int32:
             raise errors.DTypeError(f"which has dtype {operands.dtype_name(which)}; it must be bool or int32")
         if which.dtype == np.bool_ and len(cases) > 2:
@@ -191,7 +193,9 @@ class Clamp(Primitive):
                     "they must be equal"
                 )
             if limit.shape not in ((), operand.shape):
-                raise errors.ShapeError(f"{word} has shape {limit.shape}; it must be a scalar or have the operand's {operand.shape}")
+                raise errors.ShapeError(
+                    f"{word} has shape {limit.shape}; it must be a scalar or have the operand's {operand.shape}"
+                )
         if operand.dtype not in ORDERED:
             raise errors.DTypeError(f"the operand has dtype {operands.dtype_name(operand)}; {ORDERED.words} is needed")
         weak = operand.weak_type and low.weak_type and high.weak_type
@@ -245,7 +249,7 @@ class Clamp(Primitive):
 clamp_p = Clamp("clamp")
 
 
-# --- the user's functions ------------------------------------------------------------------------------------------------------
+# --- the user's functions -------------------------------------------------------------------------------------------
 
 
 def eq(x: Any, y: Any) -> Any:

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F405 (names of the other elementwise families come by the star imports at the end)
 """Elementwise arithmetic: sums, products, quotients, rounding, extrema.
 
 This module also gives the names of the other elementwise families (`power`, `transcendental`, `comparison`, `complex`,
@@ -14,15 +15,34 @@ import numpy as np
 
 from purax import dtypes
 from purax.core.trace import aval_of
-from purax.primitives import base, cast, operands, shape
+from purax.primitives import operands, shape
 from purax.primitives.base import is_linear
 from purax.primitives.family import (
-    ARITHMETIC, COMPLEX, FLOAT, HOST, HOST_FLOAT, INEXACT, ORDERED, REAL, SIGNED_OR_INEXACT, Elementwise, Kinds, on, widened,
+    ARITHMETIC,
+    COMPLEX,
+    FLOAT,
+    HOST,
+    HOST_FLOAT,
+    INEXACT,
+    ORDERED,
+    REAL,
+    SIGNED_OR_INEXACT,
+    Elementwise,
+    Kinds,
+    on,
+    widened,
 )  # fmt: skip
+
+__all__ = [
+    "RoundingMethod", "abs", "abs_p", "add", "add_p", "ceil", "ceil_p", "div", "div_p", "floor", "floor_p", "max",
+    "max_p", "min", "min_p", "mul", "mul_p", "neg", "neg_p", "nextafter", "nextafter_p", "reciprocal", "rem", "rem_p",
+    "round", "round_p", "sign", "sign_p", "square", "square_p", "strong_mul", "strong_mul_p", "strong_product", "sub",
+    "sub_p",
+]  # fmt: skip
 
 BOTH = Kinds("bool, integer, floating or complex", (*ORDERED, *COMPLEX))
 
-# --- products with strong zeros ------------------------------------------------------------------------------------------------
+# --- products with strong zeros -------------------------------------------------------------------------------------
 
 
 def _strong_product(t: Any, d: Any, *, both: bool) -> Any:
@@ -87,7 +107,7 @@ def strong_product(x: Any, y: Any) -> Any:
 
 _NUMBERS = (int, float)
 
-# --- sums and products ---------------------------------------------------------------------------------------------------------
+# --- sums and products ----------------------------------------------------------------------------------------------
 
 
 def _both(rule_x: Any, rule_y: Any) -> Any:
@@ -132,7 +152,7 @@ square_p = Elementwise(
     exact=on(HOST), ufunc=np.square,
 )  # fmt: skip
 
-# --- quotients -----------------------------------------------------------------------------------------------------------------
+# --- quotients ------------------------------------------------------------------------------------------------------
 
 
 def _divide(x: Any, y: Any) -> Any:
@@ -172,7 +192,7 @@ def _truncate(x: Any) -> Any:
     return mul(sign(x), floor(abs(x)))
 
 
-# --- signs and rounding --------------------------------------------------------------------------------------------------------
+# --- signs and rounding ---------------------------------------------------------------------------------------------
 
 
 def _sign(x: Any) -> Any:
@@ -182,7 +202,7 @@ def _sign(x: Any) -> Any:
 
 
 def _abs_tangent(t: Any, y: Any, x: Any) -> Any:
-    if not dtypes.is_complex(x.aval.dtype if hasattr(x, "aval") else aval_of(x).dtype):
+    if not dtypes.is_complex(aval_of(x).dtype):
         return select(ge(x, shape.full_like(x, 0)), t, neg(t))
     # d|x| = Re(t conj(x) / |x|), with 0 for the direction of 0.
     safe = select(eq(y, shape.full_like(y, 0)), shape.full_like(y, 1), y)
@@ -225,15 +245,12 @@ def _lower_round(b: Any, ins: Any, outs: Any, *, rounding_method: RoundingMethod
 
 round_p = Elementwise("round", FLOAT, _lower_round, widened(_round), None, exact=on(HOST_FLOAT))
 
-# --- extrema -------------------------------------------------------------------------------------------------------------------
+# --- extrema --------------------------------------------------------------------------------------------------------
 
 
 def _tie(t: Any, z: Any, own: Any, other: Any) -> Any:
     """The tangent of max or min to one operand: all where it is the result, half at a tie."""
-    aval = z.aval if hasattr(z, "aval") else aval_of(z)
-    one, half, zero = (shape.full_like(z, value) for value in (1, 0.5, 0))
-    if aval.weak_type:
-        one, half, zero = (cast.convert_element_type(v, aval.dtype) for v in (one, half, zero))
+    one, half, zero = (shape.full_like_aval(aval_of(z), value) for value in (1, 0.5, 0))
     weight = select(eq(own, z), select(eq(other, z), half, one), zero)
     return mul(t, weight)
 
@@ -276,9 +293,11 @@ min_p = Elementwise(
     "min", (BOTH, BOTH), _lower_extremum("minimum", "lt"), minimum,
     lambda t, z, x, y: _tie(t, z, x, y), lambda t, z, x, y: _tie(t, z, y, x), exact=on(HOST),
 )  # fmt: skip
-nextafter_p = Elementwise("nextafter", (FLOAT, FLOAT), "chlo.next_after", lambda x, y: np.where(x == y, y, np.nextafter(x, y)), None, None)
+nextafter_p = Elementwise(
+    "nextafter", (FLOAT, FLOAT), "chlo.next_after", lambda x, y: np.where(x == y, y, np.nextafter(x, y)), None, None
+)
 
-# --- the user's functions ------------------------------------------------------------------------------------------------------
+# --- the user's functions -------------------------------------------------------------------------------------------
 
 
 def neg(x: Any) -> Any:
@@ -383,8 +402,16 @@ def reciprocal(x: Any) -> Any:
 
 
 # The other elementwise families, under this module's name.
+from purax.primitives import bits, comparison, power, transcendental  # noqa: E402
+from purax.primitives import complex as complex_parts  # noqa: E402
 from purax.primitives.bits import *  # noqa: E402, F403
 from purax.primitives.comparison import *  # noqa: E402, F403
 from purax.primitives.complex import *  # noqa: E402, F403
+from purax.primitives.power import *  # noqa: E402, F403
 from purax.primitives.transcendental import *  # noqa: E402, F403
-from purax.primitives.power import *  # noqa: E402, F403, I001  (uses transcendental)
+
+__all__ += bits.__all__
+__all__ += comparison.__all__
+__all__ += complex_parts.__all__
+__all__ += power.__all__
+__all__ += transcendental.__all__

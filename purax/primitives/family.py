@@ -138,7 +138,9 @@ class Elementwise(Primitive):
         for position, (aval, kinds) in enumerate(zip(avals, self.accepts, strict=True)):
             if aval.dtype not in kinds:
                 place = f" {position}" if len(avals) > 1 else ""
-                raise errors.DTypeError(f"operand{place} has dtype {operands.dtype_name(aval)}; {kinds.words} is needed")
+                raise errors.DTypeError(
+                    f"operand{place} has dtype {operands.dtype_name(aval)}; {kinds.words} is needed"
+                )
             if aval.shape != first.shape:
                 raise errors.ShapeError(f"operands have shapes {first.shape} and {aval.shape}; they must be equal")
             if aval.dtype is not first.dtype and aval.dtype != first.dtype:
@@ -177,9 +179,13 @@ class Elementwise(Primitive):
             return self.hlo(b, ins, outs, **params)
         (out,) = outs
         if self.hlo.startswith("chlo."):
-            return [b.emit(f"{self.hlo} {', '.join(map(str, ins))} : {', '.join(x.hlo for x in ins)} -> {out.hlo}", out)]
+            return [
+                b.emit(f"{self.hlo} {', '.join(map(str, ins))} : {', '.join(x.hlo for x in ins)} -> {out.hlo}", out)
+            ]
         if self.result is not None:
-            return [b.emit(f"{self.hlo} {', '.join(map(str, ins))} : ({', '.join(x.hlo for x in ins)}) -> {out.hlo}", out)]
+            return [
+                b.emit(f"{self.hlo} {', '.join(map(str, ins))} : ({', '.join(x.hlo for x in ins)}) -> {out.hlo}", out)
+            ]
         return [b.emit(f"{self.hlo} {', '.join(map(str, ins))} : {out.hlo}", out)]
 
 

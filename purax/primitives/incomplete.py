@@ -20,7 +20,22 @@ import numpy as np
 from purax import dtypes
 from purax.lazy import lazy
 from purax.primitives import elementwise, reduction, shape, special
-from purax.primitives.elementwise import add, bitwise_and, bitwise_or, div, eq, exp, gt, le, log, lt, mul, neg, select, sub
+from purax.primitives.elementwise import (
+    add,
+    bitwise_and,
+    bitwise_or,
+    div,
+    eq,
+    exp,
+    gt,
+    le,
+    log,
+    lt,
+    mul,
+    neg,
+    select,
+    sub,
+)
 
 __all__ = ["betainc_reference", "gamma_sample_gradient", "igamma_gradient", "lower_betainc", "lower_igamma"]
 
@@ -59,7 +74,7 @@ def _full(x: Any, value: float) -> Any:
     return shape.full_like(x, value)
 
 
-# --- gamma ---------------------------------------------------------------------------------------------------------------------
+# --- gamma ----------------------------------------------------------------------------------------------------------
 
 
 def _series_start(a: Any) -> Any:
@@ -90,7 +105,9 @@ def _fraction_start(a: Any, x: Any) -> Any:
     return large, d, d, zero, elementwise.square(d), d, zero, eq(a, a)
 
 
-def _fraction_step(c: Any, d: Any, value: Any, dc: Any, dd: Any, log_slope: Any, n: Any, moving: Any, a: Any, x: Any) -> Any:
+def _fraction_step(
+    c: Any, d: Any, value: Any, dc: Any, dd: Any, log_slope: Any, n: Any, moving: Any, a: Any, x: Any
+) -> Any:
     """One round of Lentz's method for 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)), with derivatives."""
     n = add(n, 1)
     numerator = neg(mul(n, sub(n, a)))  # its derivative to a is n, that of the base -1
@@ -109,7 +126,9 @@ def _fraction_step(c: Any, d: Any, value: Any, dc: Any, dd: Any, log_slope: Any,
     return *kept, n, bitwise_and(moving, still)
 
 
-def _fraction_goes_on(c: Any, d: Any, value: Any, dc: Any, dd: Any, log_slope: Any, n: Any, moving: Any, a: Any, x: Any) -> Any:
+def _fraction_goes_on(
+    c: Any, d: Any, value: Any, dc: Any, dd: Any, log_slope: Any, n: Any, moving: Any, a: Any, x: Any
+) -> Any:
     return _any(bitwise_and(moving, lt(n, LIMIT)))
 
 
@@ -134,7 +153,19 @@ def _edges(a: Any, x: Any, value: Any, at_zero: float, at_infinity: float) -> An
 def lower_igamma(kind: str) -> Callable[..., Any]:
     """The `lower` rule of the integral from 0 ("lower"), to infinity ("upper"), its "gradient" to a, or of a "sample"."""
 
-    def finish(near: Any, sa: Any, sx: Any, fa: Any, fx: Any, total: Any, slopes: Any, value: Any, log_slope: Any, a: Any, x: Any) -> Any:
+    def finish(
+        near: Any,
+        sa: Any,
+        sx: Any,
+        fa: Any,
+        fx: Any,
+        total: Any,
+        slopes: Any,
+        value: Any,
+        log_slope: Any,
+        a: Any,
+        x: Any,
+    ) -> Any:
         log_sx, log_fx = log(sx), log(fx)
         series_scale = exp(sub(sub(mul(sa, log_sx), sx), special.lgamma(add(sa, 1))))
         fraction_scale = exp(sub(sub(mul(fa, log_fx), fx), special.lgamma(fa)))
@@ -192,7 +223,7 @@ def igamma_gradient(a: Any, x: Any) -> Any:
     return np.where(nothing, np.nan, np.where(inside, value, 0.0))
 
 
-# --- beta ----------------------------------------------------------------------------------------------------------------------
+# --- beta -----------------------------------------------------------------------------------------------------------
 
 
 def _beta_regions(a: Any, b: Any, x: Any) -> tuple[Any, ...]:

@@ -27,7 +27,7 @@ def dtype_name(aval: Any) -> str:
     return getattr(dtype, "name", str(dtype))
 
 
-# --- values --------------------------------------------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------------------------
 
 
 def lift(x: Any) -> Any:
@@ -174,7 +174,7 @@ def broadcast_shapes(*shapes: Sequence[int], name: str = "broadcast_shapes") -> 
     return tuple(result)
 
 
-# --- axes ----------------------------------------------------------------------------------------------------------------------
+# --- axes -----------------------------------------------------------------------------------------------------------
 
 
 def canonical_axis(axis: Any, ndim: int, name: str = "axis") -> int:
@@ -209,7 +209,7 @@ def canonical_axes(axes: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
     return found
 
 
-# --- batching ------------------------------------------------------------------------------------------------------------------
+# --- batching -------------------------------------------------------------------------------------------------------
 
 
 def move_axis(x: Any, source: int, destination: int) -> Any:
@@ -252,7 +252,8 @@ def align(axis: Any, values: Sequence[Any], dims: Sequence[int | None]) -> tuple
     """
     dim = next(d for d in dims if d is not None)
     return [
-        repeat(x, axis.size, dim) if own is None else move_axis(x, own, dim) for x, own in zip(values, dims, strict=True)
+        repeat(x, axis.size, dim) if own is None else move_axis(x, own, dim)
+        for x, own in zip(values, dims, strict=True)
     ], dim
 
 

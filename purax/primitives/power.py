@@ -10,11 +10,20 @@ import numpy as np
 from purax import dtypes, errors
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
-from purax.primitives import base, cast, operands, shape
-from purax.primitives.comparison import eq, select
+from purax.primitives import base, cast, comparison, operands, shape, transcendental
 from purax.primitives.elementwise import div, mul, square, strong_mul, strong_product, sub
-from purax.primitives.family import ARITHMETIC, FLOAT, HOST, HOST_FLOAT, INEXACT, INTEGER, Elementwise, on, result_aval, widened
-from purax.primitives.transcendental import log
+from purax.primitives.family import (
+    ARITHMETIC,
+    FLOAT,
+    HOST,
+    HOST_FLOAT,
+    INEXACT,
+    INTEGER,
+    Elementwise,
+    on,
+    result_aval,
+    widened,
+)
 
 __all__ = [
     "cbrt", "cbrt_p", "integer_pow", "integer_pow_p", "pow", "pow_p", "rsqrt", "rsqrt_p", "sqrt", "sqrt_p",
@@ -67,7 +76,9 @@ class IntegerPow(Elementwise):
     def infer(self, *avals: Any, **params: Any) -> tuple[Any, ...]:
         """The operand's aval."""
         if params["y"] < 0 and dtypes.is_integer(avals[0].dtype):
-            raise errors.DTypeError(f"integers cannot be raised to the negative power {params['y']}; convert to a float first")
+            raise errors.DTypeError(
+                f"integers cannot be raised to the negative power {params['y']}; convert to a float first"
+            )
         return super().infer(*avals)
 
 
@@ -110,8 +121,8 @@ class Pow(Primitive):
             slope = strong_product(exponent, pow(x, sub(exponent, 1)))
             total = strong_mul(tx, slope)
         if ty is not None:
-            safe = select(eq(x, shape.full_like(x, 0)), shape.full_like(x, 1), x)
-            slope = strong_product(log(safe), out)
+            safe = comparison.select(comparison.eq(x, shape.full_like(x, 0)), shape.full_like(x, 1), x)
+            slope = strong_product(transcendental.log(safe), out)
             total = base.add_tangents(total, strong_mul(ty, slope))
         return (out,), (total,)
 
@@ -129,7 +140,7 @@ class Pow(Primitive):
 pow_p = Pow("pow")
 
 
-# --- the user's functions ------------------------------------------------------------------------------------------------------
+# --- the user's functions -------------------------------------------------------------------------------------------
 
 
 def sqrt(x: Any) -> Any:

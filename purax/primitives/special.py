@@ -59,7 +59,7 @@ def _chlo(name: str, carrier: Any = dtypes.float32) -> Any:
     return lower
 
 
-# --- error functions -----------------------------------------------------------------------------------------------------------
+# --- error functions ------------------------------------------------------------------------------------------------
 
 
 def _gauss(x: Any) -> Any:
@@ -74,7 +74,7 @@ erf_inv_p = Elementwise(
     lambda t, y, x: strong_mul(t, mul(exp(elementwise.square(y)), math.sqrt(math.pi) / 2)),
 )  # fmt: skip
 
-# --- gamma and zeta ------------------------------------------------------------------------------------------------------------
+# --- gamma and zeta -------------------------------------------------------------------------------------------------
 
 
 def _digamma(x: Any) -> Any:
@@ -111,7 +111,7 @@ zeta_p = Elementwise(
     lambda t, y, s, q: strong_mul(t, neg(strong_product(s, zeta(add(s, 1), q)))),
 )  # fmt: skip
 
-# --- modified Bessel functions -------------------------------------------------------------------------------------------------
+# --- modified Bessel functions --------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -166,7 +166,9 @@ def _bessel_formula(x: Any, *, order: int) -> Any:
     inner = _clenshaw(near, sub(mul(small, 0.25), 1))
     if order:
         inner = mul(inner, elementwise.integer_pow(div(small, add(small, 8.0)), order))
-    outer = mul(_clenshaw(far, sub(div(16.0, elementwise.max(size, 8.0)), 1)), elementwise.rsqrt(elementwise.max(size, 8.0)))
+    outer = mul(
+        _clenshaw(far, sub(div(16.0, elementwise.max(size, 8.0)), 1)), elementwise.rsqrt(elementwise.max(size, 8.0))
+    )
     value = select(close, inner, outer)
     return mul(value, elementwise.sign(x)) if order % 2 else value
 
@@ -198,16 +200,14 @@ bessel_i0e_p = Elementwise(
 bessel_i1e_p = Elementwise(
     "bessel_i1e", FLOAT, _bessel_lower(1), scipy("i1e"), lambda t, y, x: _scaled_tangent(t, y, x, 1)
 )
-bessel_ive_p = Elementwise(
-    "bessel_ive", FLOAT, inline(_bessel_formula), widened(scaled_bessel), _scaled_tangent
-)
+bessel_ive_p = Elementwise("bessel_ive", FLOAT, inline(_bessel_formula), widened(scaled_bessel), _scaled_tangent)
 bessel_i_p = Elementwise(
     "bessel_i", FLOAT,
     inline(lambda x, *, order: mul(exp(elementwise.abs(x)), _bessel_formula(x, order=order))),
     widened(lambda x, *, order: scipy_special.iv(order, x)), _plain_tangent,
 )  # fmt: skip
 
-# --- incomplete integrals ------------------------------------------------------------------------------------------------------
+# --- incomplete integrals -------------------------------------------------------------------------------------------
 
 
 def _gamma_density(a: Any, x: Any) -> Any:
@@ -255,7 +255,7 @@ regularized_incomplete_beta_p = Elementwise(
 )  # fmt: skip
 
 
-# --- the user's functions ------------------------------------------------------------------------------------------------------
+# --- the user's functions -------------------------------------------------------------------------------------------
 
 
 def erf(x: Any) -> Any:

@@ -27,7 +27,7 @@ __all__ = [
 scipy_special = lazy("scipy.special")
 LN_2 = float(np.log(2))
 
-# --- the rows ------------------------------------------------------------------------------------------------------------------
+# --- the rows -------------------------------------------------------------------------------------------------------
 
 
 def _one(x: Any) -> Any:
@@ -125,7 +125,9 @@ expm1_p = Elementwise(
     "expm1", INEXACT, "stablehlo.exponential_minus_one", widened(np.expm1),
     lambda t, y, x: strong_mul(t, elementwise.add(y, _one(y))),
 )  # fmt: skip
-log_p = Elementwise("log", INEXACT, "stablehlo.log", widened(np.log), lambda t, y, x: strong_mul(t, elementwise.reciprocal(x)))
+log_p = Elementwise(
+    "log", INEXACT, "stablehlo.log", widened(np.log), lambda t, y, x: strong_mul(t, elementwise.reciprocal(x))
+)
 log1p_p = Elementwise(
     "log1p", INEXACT, _lower_log1p, widened(_log1p),
     lambda t, y, x: strong_mul(t, elementwise.reciprocal(elementwise.add(x, _one(x)))),
@@ -162,14 +164,26 @@ atan_p = Elementwise(
     lambda t, y, x: strong_mul(t, elementwise.reciprocal(elementwise.add(_one(x), elementwise.square(x)))),
 )  # fmt: skip
 
-sinh_p = Elementwise("sinh", INEXACT, _formulas(
-        lambda x: _sinh_formula(x), lambda a, b: (_times(cos(b), sinh(a)), _times(sin(b), cosh(a)))
-    ), widened(np.sinh), lambda t, y, x: strong_mul(t, cosh(x)))
-cosh_p = Elementwise("cosh", INEXACT, _formulas(
-        lambda x: _cosh_formula(x), lambda a, b: (_times(cos(b), cosh(a)), _times(sin(b), sinh(a)))
-    ), widened(np.cosh), lambda t, y, x: strong_mul(t, sinh(x)))
+sinh_p = Elementwise(
+    "sinh",
+    INEXACT,
+    _formulas(lambda x: _sinh_formula(x), lambda a, b: (_times(cos(b), sinh(a)), _times(sin(b), cosh(a)))),
+    widened(np.sinh),
+    lambda t, y, x: strong_mul(t, cosh(x)),
+)
+cosh_p = Elementwise(
+    "cosh",
+    INEXACT,
+    _formulas(lambda x: _cosh_formula(x), lambda a, b: (_times(cos(b), cosh(a)), _times(sin(b), sinh(a)))),
+    widened(np.cosh),
+    lambda t, y, x: strong_mul(t, sinh(x)),
+)
 tanh_p = Elementwise(
-    "tanh", INEXACT, "stablehlo.tanh", widened(np.tanh), lambda t, y, x: elementwise.mul(t, _one_minus_square(y, elementwise.mul))
+    "tanh",
+    INEXACT,
+    "stablehlo.tanh",
+    widened(np.tanh),
+    lambda t, y, x: elementwise.mul(t, _one_minus_square(y, elementwise.mul)),
 )
 asinh_p = Elementwise(
     "asinh", INEXACT, "chlo.asinh", widened(np.arcsinh),
@@ -182,7 +196,10 @@ acosh_p = Elementwise(
     ),
 )  # fmt: skip
 atanh_p = Elementwise(
-    "atanh", INEXACT, _lower_atanh, widened(np.arctanh),
+    "atanh",
+    INEXACT,
+    _lower_atanh,
+    widened(np.arctanh),
     lambda t, y, x: strong_mul(t, elementwise.reciprocal(_one_minus_square(x))),
 )
 
@@ -209,7 +226,7 @@ atan2_p = Elementwise(
 )  # fmt: skip
 
 
-# --- formulas where those of the compiler lose digits ---------------------------------------------------------------------------
+# --- formulas where those of the compiler lose digits ---------------------------------------------------------------
 
 
 def _power_of_two(n: Any) -> Any:
@@ -253,7 +270,7 @@ def _sinh_formula(x: Any) -> Any:
     return elementwise.mul(elementwise.sign(x), elementwise.select(elementwise.lt(size, 1), near, far))
 
 
-# --- the user's functions ------------------------------------------------------------------------------------------------------
+# --- the user's functions -------------------------------------------------------------------------------------------
 
 
 def exp(x: Any, accuracy: Any = None) -> Any:

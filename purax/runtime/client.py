@@ -265,38 +265,39 @@ def backend(name: Any = None) -> Backend:
     )
 
 
-def devices(backend_name: str | None = None) -> list[Any]:
+_chosen = backend  # the questions below have a parameter of that name, as in JAX
+
+
+def devices(backend: Any = None) -> list[Any]:
     """All devices of a platform, those of other processes too.
 
     Parameters
     ----------
-    backend_name : str, optional
+    backend : str, optional
         `cpu`, `gpu`, `cuda`, `rocm` or `tpu`; the default platform when left out.
     """
-    return list(backend(backend_name).devices)
+    return list(_chosen(backend).devices)
 
 
-def local_devices(
-    process_index: int | None = None, backend_name: str | None = None, host_id: int | None = None
-) -> list[Any]:
+def local_devices(process_index: int | None = None, backend: Any = None, host_id: int | None = None) -> list[Any]:
     """The devices of one process, of this one when none is named."""
-    chosen = backend(backend_name)
+    chosen = _chosen(backend)
     index = host_id if process_index is None else process_index
     if index is None:
         return list(chosen.local_devices)
-    if index not in process_indices(backend_name):
-        raise ValueError(f"There is no process {index}; the processes are {process_indices(backend_name)}.")
+    if index not in process_indices(backend):
+        raise ValueError(f"There is no process {index}; the processes are {process_indices(backend)}.")
     return [device for device in chosen.devices if device.process_index == index]
 
 
-def device_count(backend_name: str | None = None) -> int:
+def device_count(backend: Any = None) -> int:
     """Number of devices of all processes."""
-    return len(backend(backend_name).devices)
+    return len(_chosen(backend).devices)
 
 
-def local_device_count(backend_name: str | None = None) -> int:
+def local_device_count(backend: Any = None) -> int:
     """Number of devices of this process."""
-    return len(backend(backend_name).local_devices)
+    return len(_chosen(backend).local_devices)
 
 
 def default_backend() -> str:
@@ -305,19 +306,19 @@ def default_backend() -> str:
     return "gpu" if name in _ALIASES["gpu"] else name
 
 
-def process_index(backend_name: str | None = None) -> int:
+def process_index(backend: Any = None) -> int:
     """Index of this process among those that compute together."""
-    return backend(backend_name).process_index
+    return _chosen(backend).process_index
 
 
-def process_indices(backend_name: str | None = None) -> list[int]:
+def process_indices(backend: Any = None) -> list[int]:
     """Indices of all processes."""
-    return sorted({device.process_index for device in backend(backend_name).devices})
+    return sorted({device.process_index for device in _chosen(backend).devices})
 
 
-def process_count(backend_name: str | None = None) -> int:
+def process_count(backend: Any = None) -> int:
     """Number of processes."""
-    return len(process_indices(backend_name))
+    return len(process_indices(backend))
 
 
 def platform_of(device: Any) -> str:

@@ -53,7 +53,10 @@ def test_vmap_gives_each_lane_its_parameters_or_shares_them():
 
 def test_vmap_with_an_axis_name_lets_batch_norm_average_over_lanes():
     norm = nn.vmap(
-        nn.BatchNorm, variable_axes={"params": None, "batch_stats": None}, split_rngs={"params": False}, axis_name="lane"
+        nn.BatchNorm,
+        variable_axes={"params": None, "batch_stats": None},
+        split_rngs={"params": False},
+        axis_name="lane",
     )(use_running_average=False, axis_name="lane")
     variables = norm.init(KEY, X[:, None])
     y, changed = norm.apply(variables, X[:, None], mutable=["batch_stats"])
@@ -86,7 +89,9 @@ def test_scan_with_shared_parameters_equals_a_loop():
             carry, _ = Step().apply(variables, carry, row)
         return carry.sum()
 
-    tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), gradient, purax.grad(looped)(variables))
+    tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), gradient, purax.grad(looped)(variables)
+    )
 
 
 def test_scan_with_parameters_for_each_step_equals_a_stack_of_layers():
@@ -188,26 +193,13 @@ def test_jit_of_a_class_and_of_a_method_equals_the_plain_module():
 
 
 def test_lifted_methods_write_variables_of_the_module():
-    class Twice(nn.Module):
-        @nn.compact
-        def __call__(self, x):
-            def body(module, x):
-                return module.dense(x)
-
-            return nn.vmap(Twice.row, variable_axes={"params": None}, split_rngs={"params": False})(self, x)
-
-        def row(self, x):
-            return x * self.param("scale", nn.initializers.ones, (3,))
-
     class Rows(nn.Module):
         def setup(self):
             self.dense = nn.Dense(2)
 
-        @nn.nowrap
         def __call__(self, x):
-            return nn.vmap(lambda module, row: module.dense(row), variable_axes={"params": None}, split_rngs={"params": False})(
-                self, x
-            )
+            shared = {"variable_axes": {"params": None}, "split_rngs": {"params": False}}
+            return nn.vmap(lambda module, row: module.dense(row), **shared)(self, x)
 
     model = Rows()
     variables = model.init(KEY, X)
@@ -244,19 +236,6 @@ def test_modules_passed_as_fields_and_arguments_go_through():
 
 
 def test_cond_and_switch_choose_a_submodule():
-    class Choose(nn.Module):
-        @nn.compact
-        def __call__(self, x, index):
-            layers = [nn.Dense(2, name="a"), nn.Dense(2, name="b")]
-            branches = [lambda module, x, layer=layer: layer(x) for layer in layers]
-
-            class Unused(nn.Module):
-                pass
-
-            if self.is_initializing():
-                return [layer(x) for layer in layers]
-            return [branch(self, x) for branch in branches]
-
     class Two(nn.Module):
         def setup(self):
             self.a = nn.Dense(2)

@@ -133,3 +133,16 @@ def test_noise_falls_with_the_steps_and_repeats_with_the_key():
     assert noise(0, 4).std() == pytest.approx(0.25, rel=0.1)
     with pytest.raises(ValueError, match="either key= or seed="):
         optim.add_noise(1.0, 1.0)
+
+
+def test_monitors_keep_what_passes_and_change_nothing():
+    tx = optim.monitor({"sum": pnp.sum, "mean": optim.measure_with_ema(pnp.sum, 0.5)})
+    state = tx.init(pnp.zeros(2))
+    for factor in (1.0, 2.0):
+        updates, state = tx.update(factor * pnp.ones(2), state)
+    assert float(updates[0]) == 2.0
+    assert float(state.measurements["sum"]) == 4.0
+    assert float(state.measurements["mean"]) == pytest.approx(10 / 3)
+    tx = optim.snapshot("largest", pnp.max)
+    _, state = tx.update(pnp.asarray([1.0, 5.0]), tx.init(pnp.zeros(2)))
+    assert float(optim.tree.get(state, "largest")) == 5.0

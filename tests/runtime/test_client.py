@@ -34,7 +34,7 @@ def out_of_a_process(code, **environment):
 def test_there_are_the_devices_that_were_asked_for():
     devices = client.devices()
     assert len(devices) == client.device_count() == client.local_device_count() == 8
-    assert client.local_devices() == devices == client.devices("cpu") == client.local_devices(0)
+    assert client.local_devices() == devices == client.devices(backend="cpu") == client.local_devices(0)
     assert client.default_backend() == "cpu" and client.backend().name == "cpu" and client.is_cpu_default()
     assert client.process_index() == 0 and client.process_count() == 1 and client.process_indices() == [0]
     assert client.platform_of(devices[1]) == "cpu" and client.default_device() == devices[0]

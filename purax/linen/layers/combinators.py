@@ -79,7 +79,9 @@ class BatchApply:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result with the leading axes as they were."""
         count = self.num_dims
-        leading = next((pnp.shape(leaf)[:count] for leaf in tree.leaves((args, kwargs)) if pnp.ndim(leaf) >= count), None)
+        leading = next(
+            (pnp.shape(leaf)[:count] for leaf in tree.leaves((args, kwargs)) if pnp.ndim(leaf) >= count), None
+        )
         if leading is None:
             raise ValueError(f"BatchApply needs an argument with at least {count} axes.")
 

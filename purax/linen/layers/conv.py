@@ -59,10 +59,10 @@ def _flat_batch(inputs: Any, rank: int) -> tuple[Any, tuple[int, ...] | None]:
 class _Conv(Module):
     features: int
     kernel_size: int | Sequence[int]
-    strides: None | int | Sequence[int] = 1
+    strides: int | Sequence[int] | None = 1
     padding: Any = "SAME"
-    input_dilation: None | int | Sequence[int] = 1
-    kernel_dilation: None | int | Sequence[int] = 1
+    input_dilation: int | Sequence[int] | None = 1
+    kernel_dilation: int | Sequence[int] | None = 1
     feature_group_count: int = 1
     use_bias: bool = True
     mask: Any = None
@@ -223,9 +223,9 @@ class ConvTranspose(Module):
 
     features: int
     kernel_size: int | Sequence[int]
-    strides: None | int | Sequence[int] = None
+    strides: int | Sequence[int] | None = None
     padding: Any = "SAME"
-    kernel_dilation: None | int | Sequence[int] = None
+    kernel_dilation: int | Sequence[int] | None = None
     use_bias: bool = True
     mask: Any = None
     dtype: Any = None

@@ -92,11 +92,15 @@ def _limit(dtype: Any, sign: int) -> Any:
     return pnp.iinfo(dtype).max if sign > 0 else pnp.iinfo(dtype).min
 
 
-def max_pool(inputs: Any, window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: Any = "VALID") -> Any:
+def max_pool(
+    inputs: Any, window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: Any = "VALID"
+) -> Any:
     """Return the maximum of each window; padding never wins. See `pool` for the parameters."""
     return pool(inputs, _limit(inputs.dtype, -1), maximum, window_shape, strides, padding)
 
 
-def min_pool(inputs: Any, window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: Any = "VALID") -> Any:
+def min_pool(
+    inputs: Any, window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: Any = "VALID"
+) -> Any:
     """Return the minimum of each window; padding never wins. See `pool` for the parameters."""
     return pool(inputs, _limit(inputs.dtype, 1), minimum, window_shape, strides, padding)

@@ -24,13 +24,13 @@ from purax.linen.lift import scan
 from purax.linen.module import Module
 
 __all__ = [
+    "RNN",
     "Bidirectional",
     "ConvLSTMCell",
     "GRUCell",
     "LSTMCell",
     "MGUCell",
     "OptimizedLSTMCell",
-    "RNN",
     "RNNCellBase",
     "SimpleCell",
     "flip_sequences",

@@ -21,7 +21,7 @@ def while_loop(
     body_fn: Callable[..., Any],
     carry_variables: Filter = False,
     broadcast_variables: Filter = True,
-    split_rngs: Mapping[Filter, bool] = {},  # noqa: B006
+    split_rngs: Mapping[Filter, bool] = {},
 ) -> Callable[..., Any]:
     """Repeat `body_fn(scopes, carry) -> carry` while `cond_fn(scopes, carry)` is true."""
     splits = tuple(split_rngs.values())
@@ -77,7 +77,11 @@ def _branches(
 
 
 def cond(
-    true_fun: Callable[..., Any], false_fun: Callable[..., Any], pred: Any, variables: Filter = True, rngs: Filter = True
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    pred: Any,
+    variables: Filter = True,
+    rngs: Filter = True,
 ) -> Callable[..., Any]:
     """Call one of two functions of scopes; both must change the same variables."""
     return _branches((true_fun, false_fun), variables, rngs, lambda fns, *ops: branch.cond(pred, *fns, *ops))

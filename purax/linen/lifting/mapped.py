@@ -92,21 +92,20 @@ def _no_keywords(kwargs: Any, transform: str) -> None:
 
 def _each_box(change: Callable[..., Any], groups: Any, axes: Sequence[Any], params: Mapping[Any, Any]) -> Any:
     return tuple(
-        members if axis is None else change(members, axis, params)
-        for members, axis in zip(groups, axes, strict=True)
+        members if axis is None else change(members, axis, params) for members, axis in zip(groups, axes, strict=True)
     )
 
 
 def vmap(
     fn: Callable[..., Any],
-    variable_axes: Mapping[Filter, Any] = {},  # noqa: B006
-    split_rngs: Mapping[Filter, bool] = {},  # noqa: B006
+    variable_axes: Mapping[Filter, Any] = {},
+    split_rngs: Mapping[Filter, bool] = {},
     in_axes: Any = 0,
     out_axes: Any = 0,
     axis_size: int | None = None,
     axis_name: str | None = None,
     spmd_axis_name: str | None = None,
-    metadata_params: Mapping[Any, Any] = {},  # noqa: B006
+    metadata_params: Mapping[Any, Any] = {},
 ) -> Callable[..., Any]:
     """Map a function of scopes over an axis of its arguments, variables and keys."""
     inputs, outputs = _sides(variable_axes)
@@ -153,10 +152,10 @@ def _from_front(axis: Any, values: Any) -> Any:
 
 def scan(
     fn: Callable[..., Any],
-    variable_axes: Mapping[Filter, Any] = {},  # noqa: B006
+    variable_axes: Mapping[Filter, Any] = {},
     variable_broadcast: Filter = False,
     variable_carry: Filter = False,
-    split_rngs: Mapping[Filter, bool] = {},  # noqa: B006
+    split_rngs: Mapping[Filter, bool] = {},
     in_axes: Any = 0,
     out_axes: Any = 0,
     length: int | None = None,
@@ -164,7 +163,7 @@ def scan(
     unroll: int = 1,
     _split_transpose: bool = False,
     data_transform: Callable[..., Any] | None = None,
-    metadata_params: Mapping[Any, Any] = {},  # noqa: B006
+    metadata_params: Mapping[Any, Any] = {},
     check_constancy_invariants: bool = True,
 ) -> Callable[..., Any]:
     """Loop a function of scopes, `fn(scopes, carry, *xs) -> (carry, ys)`."""
@@ -212,7 +211,9 @@ def scan(
         state = (carried, carry)
         constants: Any = None
         if check_constancy_invariants:
-            shared_out, constants = _invariants(step, shared, state, xs, out_axes, has_constant_results, packed, variable_broadcast)
+            shared_out, constants = _invariants(
+                step, shared, state, xs, out_axes, has_constant_results, packed, variable_broadcast
+            )
             shared = tuple({**given, **made} for given, made in zip(shared, shared_out, strict=True))
         drawn = dict(packed.counters)
 
@@ -282,8 +283,8 @@ def remat_scan(
     policy: Callable[..., bool] | None = None,
     variable_broadcast: Filter = False,
     variable_carry: Filter = False,
-    variable_axes: Mapping[Filter, Any] = {True: 0},  # noqa: B006
-    split_rngs: Mapping[Filter, bool] = {True: True},  # noqa: B006
+    variable_axes: Mapping[Filter, Any] = {True: 0},
+    split_rngs: Mapping[Filter, bool] = {True: True},
 ) -> Callable[..., Any]:
     """Apply `fn(scopes, carry) -> carry` a product of `lengths` times in nested loops whose inner ones are recomputed."""
     options = {

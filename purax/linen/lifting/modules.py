@@ -141,9 +141,7 @@ def _lifted(
     return call
 
 
-def lift(
-    transform: Callable[..., Any], target: Any, methods: Any = None, fork: bool = False, /, **options: Any
-) -> Any:
+def lift(transform: Callable[..., Any], target: Any, methods: Any = None, fork: bool = False, /, **options: Any) -> Any:
     """Transform a module class, or a method or function that takes a module first.
 
     Parameters

@@ -79,7 +79,9 @@ class Packed:
         by_root = []
         for scope in self.entered:
             scope.store.valid = False
-            changed = {name: held for name, held in scope.store.variables.items() if in_filter(scope.store.mutable, name)}
+            changed = {
+                name: held for name, held in scope.store.variables.items() if in_filter(scope.store.mutable, name)
+            }
             by_root.append(group(changed, self.outputs))
         return _by_filter(by_root, len(self.outputs))
 

@@ -66,8 +66,8 @@ def fold_rngs(fn: Callable[..., Any], variables: Filter = True, rngs: Filter = T
 
 def add_metadata_axis(
     fn: Callable[..., Any],
-    variable_axes: Mapping[Filter, Any] = {},  # noqa: B006
-    metadata_params: Mapping[Any, Any] = {},  # noqa: B006
+    variable_axes: Mapping[Filter, Any] = {},
+    metadata_params: Mapping[Any, Any] = {},
 ) -> Callable[..., Any]:
     """Tell the boxes of variables about an axis that the function itself does not see."""
 

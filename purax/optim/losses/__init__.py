@@ -1,5 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loss functions, one value for each example."""
 
-from purax.optim.losses.classification import *  # ruff: ignore[undefined-local-with-import-star]
-from purax.optim.losses.regression import *  # ruff: ignore[undefined-local-with-import-star]
+from purax.optim.losses.classification import (
+    convex_kl_divergence,
+    generalized_kl_divergence,
+    hinge_loss,
+    kl_divergence,
+    kl_divergence_with_log_targets,
+    multiclass_hinge_loss,
+    multiclass_perceptron_loss,
+    perceptron_loss,
+    poly_loss_cross_entropy,
+    safe_softmax_cross_entropy,
+    sigmoid_binary_cross_entropy,
+    sigmoid_focal_loss,
+    smooth_labels,
+    softmax_cross_entropy,
+    softmax_cross_entropy_with_integer_labels,
+)
+from purax.optim.losses.regression import (
+    cosine_distance,
+    cosine_similarity,
+    huber_loss,
+    l2_loss,
+    log_cosh,
+    ntxent,
+    squared_error,
+    triplet_margin_loss,
+)
+
+__all__ = [
+    "convex_kl_divergence",
+    "cosine_distance",
+    "cosine_similarity",
+    "generalized_kl_divergence",
+    "hinge_loss",
+    "huber_loss",
+    "kl_divergence",
+    "kl_divergence_with_log_targets",
+    "l2_loss",
+    "log_cosh",
+    "multiclass_hinge_loss",
+    "multiclass_perceptron_loss",
+    "ntxent",
+    "perceptron_loss",
+    "poly_loss_cross_entropy",
+    "safe_softmax_cross_entropy",
+    "sigmoid_binary_cross_entropy",
+    "sigmoid_focal_loss",
+    "smooth_labels",
+    "softmax_cross_entropy",
+    "softmax_cross_entropy_with_integer_labels",
+    "squared_error",
+    "triplet_margin_loss",
+]

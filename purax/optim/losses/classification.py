@@ -12,6 +12,7 @@ from purax import numpy as pnp
 
 __all__ = [
     "convex_kl_divergence",
+    "generalized_kl_divergence",
     "hinge_loss",
     "kl_divergence",
     "kl_divergence_with_log_targets",
@@ -362,3 +363,6 @@ def convex_kl_divergence(log_predictions: Any, targets: Any, axis: Any = -1, whe
     """
     excess = pnp.sum(pnp.exp(log_predictions) - targets, axis=axis, where=where)
     return kl_divergence(log_predictions, targets, axis, where) + excess
+
+
+generalized_kl_divergence = convex_kl_divergence

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of `jax.lax`: the primitives and the control flow, strict about shapes and dtypes. Nothing is defined here."""
+
+from purax.control.associative import *
+from purax.control.branch import *
+from purax.control.custom import *
+from purax.control.loop import *
+from purax.primitives.barrier import *
+from purax.primitives.bits import *
+from purax.primitives.cast import *
+from purax.primitives.comparison import *
+from purax.primitives.complex import *
+from purax.primitives.contraction import *
+from purax.primitives.convolution import *
+from purax.primitives.cumulative import *
+from purax.primitives.elementwise import *
+from purax.primitives.indexing import *
+from purax.primitives.reduction import *
+from purax.primitives.shape import *
+from purax.primitives.sorting import *
+from purax.primitives.special import *
+from purax.primitives.stop_gradient import *
+from purax.primitives.transcendental import *
+from purax.primitives.window import *
