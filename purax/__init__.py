@@ -28,6 +28,7 @@ from purax.control.staging import typeof as typeof
 from purax.core.aval import ShapeDtypeStruct as ShapeDtypeStruct
 from purax.core.hooks import hooks as _hooks
 from purax.core.operators import Operators as Array
+from purax.dtypes import float0 as float0
 from purax.runtime.client import default_backend as default_backend
 from purax.runtime.client import device_count as device_count
 from purax.runtime.client import devices as devices

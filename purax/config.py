@@ -461,6 +461,14 @@ class Scope(ContextDecorator):
             _tell(self._name, -1)
 
 
+def parse_flags_with_absl() -> None:
+    """Do nothing: settings come from the environment and from `update`, not from absl flags. For programs that port."""
+
+
+def config_with_absl() -> None:
+    """Do nothing; see `parse_flags_with_absl`."""
+
+
 # ---- the module as an object with one property per name
 
 enable_x64: bool

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -146,7 +148,7 @@ LOSSES = [
 ]
 
 
-def inputs(asarray):
+def inputs(asarray: Callable[..., Any]) -> dict[str, Any]:
     """Give the arrays that the losses are called with."""
     scores = asarray(np.array([[0.5, -1.25, 2.0], [3.0, 0.0, -0.5]], np.float32))
     distributions = asarray(np.array([[0.25, 0.75, 0.0], [0.1, 0.2, 0.7]], np.float32))
@@ -160,7 +162,7 @@ def inputs(asarray):
     return both | {"Z": scores, "P": distributions, "Y": classes, "S": signs, "A": left, "B": right}
 
 
-def start(asarray):
+def start(asarray: Callable[..., Any]) -> dict[str, Any]:
     """Give the first parameters."""
     return {
         "w": asarray(np.array([1.0, -2.0, 0.5], np.float32)),
@@ -169,13 +171,13 @@ def start(asarray):
     }
 
 
-def gradient(name, value, step):
+def gradient(name: str, value: Any, step: int) -> Any:
     """Give the gradient of one parameter in one step: it turns round now and then, so that rprop has work."""
     rng = np.random.default_rng([ord(name), step])
     return (value + 0.7 * rng.standard_normal(value.shape)).astype(np.float32)
 
 
-def run(o, text, asarray):
+def run(o: Any, text: str, asarray: Callable[..., Any]) -> dict[str, list[Any]]:
     """Train for some steps and give the last parameters."""
     optimizer = eval(text, {"o": o})
     params = start(asarray)
@@ -187,14 +189,14 @@ def run(o, text, asarray):
     return {name: np.asarray(value).tolist() for name, value in params.items()}
 
 
-def main():
+def main() -> None:
     """Evaluate everything with Optax and write the file."""
     default = Path(__file__).parents[1] / "tests" / "optim" / "parity.json"
     output = Path(sys.argv[1]) if len(sys.argv) > 1 else default
     for name in ("named_chain", "selective_transform", "safe_norm"):
         if not hasattr(optax, name):
             setattr(optax, name, getattr(optax.transforms, name))
-    data = {
+    data: dict[str, Any] = {
         "made_by": f"tools/make_optim_parity.py with optax {optax.__version__}",
         "optimizers": {text: run(optax, text, jnp.asarray) for text in OPTIMIZERS},
         "schedules": {
@@ -203,7 +205,7 @@ def main():
         "losses": {text: np.asarray(eval(text, {"o": optax, **inputs(jnp.asarray)})).tolist() for text in LOSSES},
     }
 
-    def short(value):
+    def short(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: short(item) for key, item in value.items()}
         if isinstance(value, list):

@@ -162,6 +162,7 @@ class JitFunction:
         self.cache: dict[Any, Any] = {}  # the short way, by structure, settings and avals of the leaves
         self.keyword_cache: dict[Any, Any] = {}
         self.programs: dict[Any, Program] = {}
+        self.__dict__.update(getattr(fun, "__dict__", {}) if inspect.isfunction(fun) else {})
         self.__wrapped__ = fun
         for field in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
             if hasattr(fun, field):

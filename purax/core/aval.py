@@ -75,6 +75,9 @@ class ShapedArray:
             raise TypeError("len() of a value with no axes (shape ())")
         return self.shape[0]
 
+    def __bool__(self) -> bool:
+        return True  # a type, not a container: the length above must not make it false
+
     def __reduce__(self) -> Any:
         return array_aval, (self.shape, self.dtype, self.weak_type, self.varying)
 

@@ -15,11 +15,12 @@ __all__ = ["Hooks", "hooks"]
 class Hooks:
     """The slots; see the module's docstring. `numpy`: namespace with the operator functions."""
 
-    __slots__ = ("array_type", "as_array", "evaluate", "numpy", "physicalize")
+    __slots__ = ("array_type", "as_array", "evaluate", "key_kernel", "numpy", "physicalize")
     evaluate: Any  # (primitive, operands, params) -> tuple of Arrays
     as_array: Any  # (array-like, no tracer) -> Array
     array_type: Any  # the concrete Array class
     numpy: Any
+    key_kernel: Any  # (primitive with keys, avals, params, outs, compiled kernel) -> how it runs on Arrays
     physicalize: Any  # (jaxpr with random keys) -> jaxpr over their words
 
 

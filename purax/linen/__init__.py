@@ -60,6 +60,13 @@ from purax.linen.layers.attention import (
 )
 from purax.linen.layers.combinators import BatchApply, Sequential
 from purax.linen.layers.conv import Conv, ConvLocal, ConvTranspose
+from purax.linen.layers.fp8 import (
+    Fp8DirectDotGeneralOp,
+    Fp8DotGeneral,
+    Fp8DotGeneralOp,
+    Fp8Einsum,
+    NANOOFp8DotGeneralOp,
+)
 from purax.linen.layers.linear import Dense, DenseGeneral, Einsum, Embed
 from purax.linen.layers.normalization import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
 from purax.linen.layers.pooling import avg_pool, max_pool, min_pool, pool
@@ -137,6 +144,10 @@ __all__ = [
     "Einsum",
     "Embed",
     "FrozenDict",
+    "Fp8DirectDotGeneralOp",
+    "Fp8DotGeneral",
+    "Fp8DotGeneralOp",
+    "Fp8Einsum",
     "GRUCell",
     "GroupNorm",
     "InstanceNorm",
@@ -147,6 +158,7 @@ __all__ = [
     "Module",
     "MultiHeadAttention",
     "MultiHeadDotProductAttention",
+    "NANOOFp8DotGeneralOp",
     "OptimizedLSTMCell",
     "PReLU",
     "Partitioned",

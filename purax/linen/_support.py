@@ -38,7 +38,9 @@ def register_node(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[
     tree.register_pytree_node(cls, flatten, unflatten)
 
 
-def register_mapping(cls: type, entries: Callable[[Any], dict], build: Callable[[dict], Any]) -> None:
+def register_mapping(
+    cls: type, entries: Callable[[Any], dict[Any, Any]], build: Callable[[dict[Any, Any]], Any]
+) -> None:
     """Make a mapping class a pytree with sorted keys: `entries(x) -> dict`, `build(dict) -> x`."""
 
     def flatten_with_keys(mapping: Any) -> Any:

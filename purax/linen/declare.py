@@ -155,9 +155,9 @@ def transform_class(cls: type, kw_only: bool) -> None:
         if isinstance(field, dataclasses.Field) and not field.init:
             # set in setup(), so it does not exist yet when modules are compared or hashed
             field.compare = field.hash = field.repr = False
-    dataclasses.dataclass(cls, unsafe_hash="__hash__" not in cls.__dict__, repr=False, kw_only=kw_only)  # type: ignore[call-overload]
+    dataclasses.dataclass(cls, unsafe_hash="__hash__" not in cls.__dict__, repr=False, kw_only=kw_only)
     cls.__hash__ = _hash_of_unbound(cls.__hash__)  # type: ignore[method-assign,assignment]
-    fields = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    fields = {field.name for field in dataclasses.fields(cls)}
     methods = {
         name: value
         for name, value in vars(cls).items()

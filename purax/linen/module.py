@@ -496,8 +496,8 @@ class Module:
 
 
 Module.parent = _Parent()  # after the dataclass transformation, which would take it for a default
-Module.scope: Scope | None = None  # type: ignore[misc]
-Module._state: Any = None  # type: ignore[misc]
+Module.scope = None  # type: ignore[attr-defined]
+Module._state = None  # type: ignore[attr-defined]
 for _name in ("tabulate", "module_paths"):
     declare.nowrap(getattr(Module, _name))
 
@@ -564,5 +564,5 @@ def share_scope(module: Module, other: Module, /) -> None:
 def _move_children(module: Module) -> None:
     for name, child in module._state.children.items():
         if isinstance(child, Module) and child.scope is not None:
-            child.__dict__["scope"] = module.scope.push(name, reuse=True)  # type: ignore[union-attr]
+            child.__dict__["scope"] = module.scope.push(name, reuse=True)
             _move_children(child)

@@ -131,7 +131,9 @@ def with_logical_constraint(
         return x
 
     def constrain(names: Any, leaf: Any) -> Any:
-        return with_sharding_constraint(leaf, NamedSharding(mesh, logical_to_mesh_axes(names, rules)))
+        return with_sharding_constraint(
+            leaf, NamedSharding(mesh, logical_to_mesh_axes(names, rules) or PartitionSpec())
+        )
 
     return tree.map(
         constrain, logical_axis_resources, x, is_leaf=lambda names: isinstance(names, tuple) or names is None

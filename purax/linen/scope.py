@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import numpy as np
 
 from purax import random, tree
+from purax.errors import explain
 from purax.linen import errors, meta
 from purax.linen._support import current_trace, eval_shape
 from purax.linen.filters import CollectionFilter, in_filter
@@ -251,7 +252,7 @@ class Scope:
             if "params" not in self.rngs:
                 given = sorted(self.rngs)
                 raise errors.InvalidRngError(
-                    errors.explain(
+                    explain(
                         f'The module at {self.path_text!r} needs the random stream "{name}"; the call has {given}.',
                         fix=f'Pass rngs={{"{name}": key}} to apply or init.',
                     )
@@ -363,9 +364,7 @@ def _streams(rngs: Any, function: str) -> dict[str, LazyRng]:
         rngs = {"params": rngs}
     if not isinstance(rngs, Mapping) or not all(isinstance(k, str) and is_key(v) for k, v in rngs.items()):
         raise errors.InvalidRngError(
-            errors.explain(
-                f"{function}: rngs must be a random key or a dictionary from names to random keys, got {rngs!r}."
-            )
+            explain(f"{function}: rngs must be a random key or a dictionary from names to random keys, got {rngs!r}.")
         )
     return {name: LazyRng.create(key) for name, key in rngs.items()}
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from purax import numpy as pnp
 from purax import random, tree
-from purax.linen import errors, meta
+from purax.errors import LayerError
+from purax.linen import meta
 from purax.linen._support import ShapeDtypeStruct, eval_shape, flops_of, grad
 from purax.linen.context import Call, running
 from purax.linen.filters import CollectionFilter, DenyList
@@ -215,7 +216,7 @@ def _count_flops(row: Row, gradient: bool) -> int | None:
         if gradient:
             return flops_of(grad(loss), variables.get("params", {}), variables, data)
         return flops_of(forward, variables, data)
-    except errors.LayerError:
+    except LayerError:
         return None
 
 

@@ -89,11 +89,16 @@ def _kernel(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any], key:
 def _make(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any]) -> Kernel:
     outs = primitive.outputs(avals, params)
     if any(isinstance(a.dtype, dtypes.KeyDtype) for a in (*avals, *outs)):
-        return _compiled_kernel(primitive, avals, params, outs)
+        compiled = _compiled_kernel(primitive, avals, params, outs)
+        return hooks.key_kernel(primitive, avals, params, outs, compiled)  # type: ignore[no-any-return]
     exact = primitive.exact
     if exact and max((a.size for a in (*avals, *outs)), default=0) <= HOST_LIMIT:
         if exact is True or exact(avals, params):
-            return _host_kernel(primitive, avals, params, outs)
+            compiled = _compiled_kernel(primitive, avals, params, outs)
+            ufunc, reference = getattr(primitive, "ufunc", None), primitive.reference
+            if ufunc is not None:
+                return host_kernel(primitive, outs, compiled, ufunc, single=True)
+            return host_kernel(primitive, outs, compiled, lambda *values: reference(*values, **params))
     return _compiled_kernel(primitive, avals, params, outs)
 
 
@@ -207,10 +212,16 @@ def quiet(function: Callable[..., Any], *operands: Any, **params: Any) -> Any:
             return function(*operands, **params)
 
 
-def _host_kernel(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any], outs: tuple[Any, ...]) -> Kernel:
-    compiled = _compiled_kernel(primitive, avals, params, outs)
-    ufunc = getattr(primitive, "ufunc", None)
-    reference = primitive.reference
+def host_kernel(
+    primitive: Any, outs: tuple[Any, ...], compiled: Kernel, function: Callable[..., Any], single: bool = False
+) -> Kernel:
+    """Arrays through `function` of NumPy arrays where they lie on the host, else through `compiled`.
+
+    Parameters
+    ----------
+    function : callable
+        Returns a tuple of arrays, one per output; the array itself if `single`.
+    """
     out_aval = outs[0]
 
     def kernel(arrays: Any) -> tuple[Any, ...]:
@@ -226,20 +237,15 @@ def _host_kernel(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any],
             values.append(value)
         if not _on_host():
             return compiled(arrays)
-        if ufunc is not None:
-            out = (wrap_host(out_aval, quiet(ufunc, *values)),)
+        if single:
+            out = (wrap_host(out_aval, quiet(function, *values)),)
         else:
-            results = quiet(reference, *values, **params)
-            out = tuple([wrap_host(aval, value) for aval, value in zip(outs, results, strict=True)])
+            out = tuple([wrap_host(aval, value) for aval, value in zip(outs, quiet(function, *values), strict=True)])
         if debug.active():
             debug.check(primitive.name, out)
         return out
 
     return kernel
-
-
-_cpu_is_default: list[bool] = []  # asked once; a new set of backends asks again
-client._on_clear.append(_cpu_is_default.clear)
 
 
 def _on_host() -> bool:

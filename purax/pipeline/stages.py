@@ -10,10 +10,34 @@ from purax.core.aval import ShapeDtypeStruct
 from purax.core.ir import ClosedJaxpr
 from purax.core.trace import aval_of
 from purax.lowering.module import Lowered as LoweredText
+from purax.lowering.module import strip_locations
 from purax.pipeline.compile import Compilation, compile_lowered, lower_jaxpr
 from purax.pipeline.evaluate import as_array
+from purax.runtime.executable import unoptimized_hlo
 
-__all__ = ["Compiled", "Lowered", "Traced"]
+__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced"]
+
+
+class ArgInfo:
+    """Type of an argument, and whether its memory is given away."""
+
+    __slots__ = ("_aval", "donated")
+
+    def __init__(self, aval: Any, donated: bool) -> None:
+        self._aval = aval
+        self.donated = donated
+
+    shape = property(lambda self: self._aval.shape)
+    dtype = property(lambda self: self._aval.dtype)
+
+    def __repr__(self) -> str:
+        return f"ArgInfo({self._aval.str_short()}, donated={self.donated})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ArgInfo) and (self._aval, self.donated) == (other._aval, other.donated)
+
+    def __hash__(self) -> int:
+        return hash((self._aval, self.donated))
 
 
 class Traced:
@@ -54,7 +78,10 @@ class Traced:
     @property
     def args_info(self) -> Any:
         """Types of the arguments, in their structure."""
-        return self._call.treedef.unflatten([_struct(a) for a in self.in_avals])
+        call = self._call
+        donated = call.donated or (False,) * len(self.in_avals)
+        infos = [ArgInfo(a, d) for a, d in zip(self.in_avals, donated, strict=True)]
+        return call.treedef.unflatten(infos)
 
     @property
     def out_info(self) -> Any:
@@ -94,9 +121,11 @@ class Lowered:
         ValueError
             A dialect other than "stablehlo".
         """
+        if dialect == "hlo":
+            return unoptimized_hlo(self._lowered.text)
         if dialect not in (None, "stablehlo"):
-            raise ValueError(f"unknown dialect {dialect!r}: lowered programs are written in 'stablehlo'; compiled ones in HLO")
-        return self._lowered.text
+            raise ValueError(f"unknown dialect {dialect!r}: lowered programs are written in 'stablehlo' or 'hlo'")
+        return self._lowered.text if debug_info else strip_locations(self._lowered.text)
 
     def compiler_ir(self, dialect: str | None = None) -> str:
         """The StableHLO text."""
@@ -128,6 +157,7 @@ class Compiled:
     out_info = property(lambda self: self._traced.out_info)
     in_avals = property(lambda self: self._traced.in_avals)
     out_avals = property(lambda self: self._traced.out_avals)
+    donate_argnums = property(lambda self: tuple(i for i, d in enumerate(self._traced._call.donated) if d))
 
     def as_text(self) -> str:
         """The optimized program, in HLO."""

@@ -394,7 +394,12 @@ def full_like_aval(aval: Any, value: Any) -> Any:
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
     fill = scalar(value, aval.dtype)
-    return fill if not aval.shape else broadcast_in_dim_p.bind1(fill, shape=aval.shape, broadcast_dimensions=())
+    return _own(fill) if not aval.shape else broadcast_in_dim_p.bind1(fill, shape=aval.shape, broadcast_dimensions=())
+
+
+def _own(x: Any) -> Any:
+    """A remembered scalar as an array that its receiver may donate or delete."""
+    return wrap_host(x.aval, x._np) if type(x) is hooks.array_type and x._np is not None else x
 
 
 # --- the user's functions ----------------------------------------------------------------------------------------------------
@@ -579,7 +584,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
         fill_value = _fill_of(fill_value, dtypes.named(dtype), False)
     elif not hasattr(fill_value, "aval"):
         fill_value = hooks.as_array(fill_value)
-    result = fill_value if not shape else broadcast_in_dim_p.bind1(fill_value, shape=shape, broadcast_dimensions=())
+    result = _own(fill_value) if not shape else broadcast_in_dim_p.bind1(fill_value, shape=shape, broadcast_dimensions=())
     return _placed(result, sharding)
 
 

@@ -273,6 +273,12 @@ def parse(text: str | bytes) -> Any:
         return ir.Module.parse(text)
 
 
+def hlo_text(text: str) -> str:
+    """StableHLO text as XLA's HLO text, before any optimization."""
+    computation = _jax.mlir.mlir_module_to_xla_computation(text.encode(), use_tuple_args=False, return_tuple=False)
+    return str(computation.as_hlo_text())
+
+
 _HEADLINE = "Failed to parse using StableHLO"
 
 

@@ -360,3 +360,8 @@ def _compile_now(
     if events.listening:
         events.emit(events.Compiled(name, time.perf_counter() - start))
     return raw
+
+
+def unoptimized_hlo(text: str) -> str:
+    """StableHLO text in XLA's HLO notation, as the compiler takes it up."""
+    return _jaxlib.hlo_text(text)  # type: ignore[no-any-return]

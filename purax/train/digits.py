@@ -52,8 +52,8 @@ class DigitsModel(linen.Module):
 
 
 OPTIMIZERS: dict[str, tuple[Callable[..., optim.GradientTransformation], float]] = {
-    "adam": (optim.adam, 3e-3),
-    "adamw": (optim.adamw, 3e-3),
+    "adam": (optim.adam, 5e-3),
+    "adamw": (optim.adamw, 5e-3),
     "sgd": (lambda rate: optim.sgd(rate, momentum=0.9, nesterov=True), 5e-2),
     "rmsprop": (optim.rmsprop, 1e-3),
     "lion": (optim.lion, 5e-4),

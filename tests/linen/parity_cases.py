@@ -138,6 +138,13 @@ def models(nn: Any, np: Any) -> dict[str, Any]:
             {},
         ),
     }
+    fp8 = {
+        "direct": nn.Fp8DirectDotGeneralOp,
+        "rounded": nn.Fp8DotGeneralOp,
+        "nanoo": nn.NANOOFp8DotGeneralOp,
+    }
+    for name, product in fp8.items():
+        found[f"fp8_{name}"] = (nn.Dense(5, dot_general_cls=product), (row,), {})
     for name, cell in cells.items():
         found[name] = (nn.RNN(cell), (ramp,), {})
     return found

@@ -277,3 +277,36 @@ def test_activations_and_initializers_are_at_hand():
     assert nn.initializers.zeros_init()(KEY, (2,)).shape == (2,)
     np.testing.assert_array_equal(nn.ones_init()(KEY, (2,)), [1, 1])
     np.testing.assert_allclose(nn.normalize(pnp.arange(4.0)).mean(), 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("product", [nn.Fp8DirectDotGeneralOp, nn.Fp8DotGeneralOp, nn.NANOOFp8DotGeneralOp])
+def test_eight_bit_products_are_close_and_their_scales_follow_the_data(product):
+    x = image(16, 32) * 50
+    layer = nn.Dense(8, dot_general_cls=lambda: product(amax_history_length=2))
+    variables = layer.init(KEY, x)
+    state = variables["_overwrite_with_gradient"]
+
+    def loss(variables, x):
+        return (layer.apply(variables, x) ** 2).sum()
+
+    for _ in range(3):
+        variables = {"params": variables["params"], "_overwrite_with_gradient": state}
+        gradient, of_x = purax.grad(loss, argnums=(0, 1))(variables, x)
+        state = gradient["_overwrite_with_gradient"]
+    kernel = params(variables)["kernel"]
+    (inner,) = state.values()
+    largest = float(pnp.finfo(product.e4m3_dtype).max)
+    np.testing.assert_allclose(inner["input_scale"], [np.abs(x).max() / largest], rtol=1e-6)
+    np.testing.assert_allclose(inner["kernel_amax_history"], [np.abs(kernel).max()] * 2, rtol=1e-6)
+    exact = x @ kernel
+    assert np.abs(np.asarray(layer.apply(variables, x)) - exact).max() < 0.06 * np.abs(exact).max()
+    exact_gradient = x.T @ (2 * exact)
+    assert np.abs(np.asarray(gradient["params"]["kernel"]) - exact_gradient).max() < 0.1 * np.abs(exact_gradient).max()
+    exact_of_x = 2 * exact @ kernel.T
+    assert np.abs(np.asarray(of_x) - exact_of_x).max() < 0.1 * np.abs(exact_of_x).max()
+
+
+def test_eight_bit_einsum_is_close():
+    x, y = image(2, 3, 4), image(4, 5)
+    out, _ = nn.Fp8Einsum(amax_history_length=1).init_with_output(KEY, "abc,cd->abd", x, y)
+    np.testing.assert_allclose(out, np.einsum("abc,cd->abd", x, y), atol=0.3)

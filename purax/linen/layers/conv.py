@@ -103,7 +103,7 @@ class _Conv(Module):
         inputs, padding = self._padded(inputs, kernel_size, dilation)
         channels = inputs.shape[-1]
         layout = _layout(inputs.ndim)
-        options = {
+        options: dict[str, Any] = {
             "lhs_dilation": _each(self.input_dilation, rank),
             "rhs_dilation": dilation,
             "dimension_numbers": layout,

@@ -87,7 +87,7 @@ def _limit(dtype: Any, sign: int) -> Any:
     """Return the largest (`sign` 1) or smallest (-1) value of a dtype."""
     if pnp.issubdtype(dtype, pnp.inexact):
         return sign * np.inf
-    if dtype == bool:
+    if pnp.issubdtype(dtype, pnp.bool_):
         return sign > 0
     return pnp.iinfo(dtype).max if sign > 0 else pnp.iinfo(dtype).min
 

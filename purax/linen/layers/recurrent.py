@@ -516,8 +516,8 @@ class Bidirectional(Module):
         As for `RNN`.
     """
 
-    forward_rnn: Module
-    backward_rnn: Module
+    forward_rnn: Any
+    backward_rnn: Any
     merge_fn: Callable[[Any, Any], Any] = _concatenate
     time_major: bool = False
     return_carry: bool = False
@@ -538,7 +538,7 @@ class Bidirectional(Module):
         del reverse, keep_order
         return_carry = self.return_carry if return_carry is None else return_carry
         time_major = self.time_major if time_major is None else time_major
-        keys = (None, None) if init_key is None else random.split(init_key)
+        keys: Any = (None, None) if init_key is None else random.split(init_key)
         carries = (None, None) if initial_carry is None else initial_carry
         common = {"seq_lengths": seq_lengths, "return_carry": True, "time_major": time_major}
         ahead, ahead_outputs = self.forward_rnn(

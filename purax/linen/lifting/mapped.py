@@ -129,7 +129,7 @@ def vmap(
             out_axes=(out_axes, out_variables),
             axis_name=axis_name,
             axis_size=size,
-            **({} if spmd_axis_name is None else {"spmd_axis_name": spmd_axis_name}),
+            spmd_axis_name=spmd_axis_name,
         )
         result, changed = mapped(variables, _split(packed.rngs, splits, size), args)
         packed.publish(_each_box(meta.add_axis, changed, out_variables, metadata_params))
@@ -255,7 +255,7 @@ def _invariants(
     mapped depends on them, which is an error. When nothing shared can change, shapes alone are traced, and only if keys are
     drawn: this pass then advances their counters, as it does otherwise.
     """
-    nothing = tuple({} for _ in packed.roots)
+    nothing: tuple[Any, ...] = tuple({} for _ in packed.roots)
     writable = any(intersect(root.mutable, variable_broadcast) is not False for root in packed.roots)
     if not (writable or has_constant_results):
         if any(members for group in packed.rngs for members in group):
@@ -287,7 +287,7 @@ def remat_scan(
     split_rngs: Mapping[Filter, bool] = {True: True},
 ) -> Callable[..., Any]:
     """Apply `fn(scopes, carry) -> carry` a product of `lengths` times in nested loops whose inner ones are recomputed."""
-    options = {
+    options: dict[str, Any] = {
         "variable_broadcast": variable_broadcast,
         "variable_carry": variable_carry,
         "variable_axes": variable_axes,

@@ -155,7 +155,7 @@ def lift(transform: Callable[..., Any], target: Any, methods: Any = None, fork: 
     fork : bool
         Whether each call gets fresh random streams.
     """
-    bound = ()
+    bound: tuple[Any, ...] = ()
     if isinstance(target, functools.partial) and isinstance(target.func, type):
         target, bound = target.func, (target,)
     if isinstance(target, type) and issubclass(target, Module):

@@ -48,8 +48,8 @@ def scale_by_adan(
     """
 
     def init(params: Params) -> ScaleByAdanState:
-        zeros = [optim_tree.zeros_like(params) for _ in range(4)]
-        return ScaleByAdanState(*zeros, pnp.zeros((), pnp.int32))
+        zeros = optim_tree.zeros_like(params)
+        return ScaleByAdanState(m=zeros, v=zeros, n=zeros, g=zeros, t=pnp.zeros((), pnp.int32))
 
     def update(updates: Updates, state: Any, params: Params | None = None) -> tuple[Updates, OptState]:
         del params

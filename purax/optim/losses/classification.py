@@ -164,11 +164,11 @@ def softmax_cross_entropy_with_integer_labels(
         logits = pnp.transpose(logits, order).reshape(shape)
         where = None if where is None else pnp.transpose(pnp.broadcast_to(where, logits.shape), order).reshape(shape)
         axis = -1
-    axis %= logits.ndim
+    classes = int(axis) % logits.ndim
     # log_softmax subtracts the maximum first: no cancellation between a large logsumexp and a large logit.
-    log_probabilities = nn.log_softmax(logits, axis, where)
-    chosen = pnp.take_along_axis(log_probabilities, pnp.expand_dims(pnp.asarray(labels), axis), axis=axis)
-    return -pnp.squeeze(chosen, axis=axis)
+    log_probabilities = nn.log_softmax(logits, classes, where)
+    chosen = pnp.take_along_axis(log_probabilities, pnp.expand_dims(pnp.asarray(labels), classes), axis=classes)
+    return -pnp.squeeze(chosen, axis=classes)
 
 
 def poly_loss_cross_entropy(

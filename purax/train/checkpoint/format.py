@@ -51,7 +51,7 @@ def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
     value = 0
     for name in sorted(arrays):
         value = zlib.crc32(
-            np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8), zlib.crc32(name.encode(), value)
+            np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data, zlib.crc32(name.encode(), value)
         )
     return f"{value:08x}"
 

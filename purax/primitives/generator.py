@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The generator of random bits that the platform brings along: fast, and with bits that are its own business."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from purax import dtypes, errors
+from purax.core.aval import array_aval
+from purax.core.primitive import Primitive, Undefined
+from purax.core.trace import aval_of
+from purax.primitives import indexing, shape as shapes
+
+__all__ = ["RandomAlgorithm", "rng_bit_generator", "rng_bit_generator_p"]
+
+
+class RandomAlgorithm(enum.IntEnum):
+    """Which algorithm `rng_bit_generator` runs; the default is the platform's choice."""
+
+    RNG_DEFAULT = 0
+    RNG_THREE_FRY = 1
+    RNG_PHILOX = 2
+
+
+class RngBitGenerator(Primitive):
+    """From a state, the next state and random bits."""
+
+    reference = Undefined("its bits are the platform's choice")
+
+    def infer(self, key: Any, *, shape: tuple[int, ...], dtype: Any, algorithm: int) -> Any:
+        """The state's own aval and unsigned integers of the shape asked for."""
+        if (key.shape, key.dtype.name) not in (((4,), "uint32"), ((2,), "uint64")):
+            raise errors.ShapeError(f"the state must be uint32[4] or uint64[2], got {key.str_short()}")
+        return key, array_aval(shape, dtype, False, key.varying)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        """Integers have no tangents."""
+        return self.bind(*primals, **params), (None, None)
+
+    def batch(self, axis: Any, values: Any, dims: Any, *, shape: Any, dtype: Any, algorithm: Any) -> Any:
+        """One larger draw from the first state, since the generator has no mapped form: lanes differ, but not by their states."""
+        states = shapes.move_batch_axis(values[0], dims[0], 0)
+        first = shapes.reshape(shapes.slice_in_dim(states, 0, 1), aval_of(states).shape[1:])
+        state, bits = self.bind(first, shape=(axis.size, *shape), dtype=dtype, algorithm=algorithm)
+        return (indexing.dynamic_update_index_in_dim(states, state, 0, 0), bits), (0, 0)
+
+    def lower(self, b: Any, ins: Any, outs: Any, *, shape: Any, dtype: Any, algorithm: int) -> Any:
+        """`rng_bit_generator` on a state of two uint64; narrow integers are cut from uint32."""
+        (state,), (state_aval, bits_aval) = ins, outs
+        wide = array_aval((2,), np.dtype(np.uint64))
+        words = array_aval((2, 2), np.dtype(np.uint32))
+        if state_aval.dtype == np.uint32:
+            state = b.reshape(state, (2, 2))
+            state = b.emit(f"stablehlo.bitcast_convert {state} : ({state.hlo}) -> {wide.hlo}", wide)
+        drawn = bits_aval if dtype.itemsize >= 4 else bits_aval.update(dtype=np.dtype(np.uint32))
+        name = ("DEFAULT", "THREE_FRY", "PHILOX")[algorithm]
+        state, bits = b.emit_many(
+            f"stablehlo.rng_bit_generator {state}, algorithm = {name} : ({wide.hlo}) -> ({wide.hlo}, {drawn.hlo})", (wide, drawn)
+        )
+        if state_aval.dtype == np.uint32:
+            state = b.emit(f"stablehlo.bitcast_convert {state} : ({wide.hlo}) -> {words.hlo}", words)
+            state = b.reshape(state, (4,))
+        return [state, b.convert(bits, dtype)]
+
+
+rng_bit_generator_p = RngBitGenerator("rng_bit_generator")
+
+
+def rng_bit_generator(
+    key: Any, shape: Any, dtype: Any = np.uint32, algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT, *,
+    out_sharding: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Random bits from the platform's generator.
+
+    Parameters
+    ----------
+    key : uint32[4] or uint64[2]
+        State.
+    shape : sequence of int
+    dtype : dtype
+        uint8, uint16, uint32 or uint64.
+    algorithm : RandomAlgorithm
+
+    Returns
+    -------
+    state : array like `key`
+    bits : dtype[shape]
+
+    Raises
+    ------
+    TypeError
+        `dtype` is no unsigned integer.
+    """
+    del out_sharding
+    dtype = dtypes.named(dtype)
+    if dtype not in dtypes.UNSIGNED or dtype.itemsize * 8 not in (8, 16, 32, 64):
+        raise TypeError(f"rng_bit_generator: unsupported dtype {dtype}")
+    return rng_bit_generator_p.bind(key, shape=shapes.canonical_shape(shape), dtype=dtype, algorithm=int(algorithm))  # type: ignore[return-value]

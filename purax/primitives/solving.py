@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear systems with triangular and tridiagonal matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from purax import dtypes, errors
+from purax.core.aval import ShapedArray, array_aval
+from purax.core.trace import aval_of
+from purax.lazy import lazy
+from purax.primitives import base, elementwise, joining, lapack, shape
+from purax.primitives.lapack import MatrixFunction
+
+__all__ = ["triangular_solve", "tridiagonal_solve"]
+
+scipy_linalg = lazy("scipy.linalg", "the reference of a factorization needs SciPy")
+
+
+class TriangularSolve(MatrixFunction):
+    """Solution x of op(a) x = b (left) or x op(a) = b with a triangular a; linear in b."""
+
+    def infer(self, a: ShapedArray, b: ShapedArray, *, left_side: bool, **params: Any) -> tuple[ShapedArray, ...]:
+        """The type of b."""
+        lapack.check_matrix(a, True, "the triangular matrix")
+        lapack.check_matrix(b)
+        if a.dtype != b.dtype:
+            raise errors.DTypeError(f"operands must have one dtype, got {a.dtype} and {b.dtype}")
+        size = b.shape[-2 if left_side else -1]
+        if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != size:
+            raise errors.ShapeError(f"matrix of shape {a.shape} and right-hand side of shape {b.shape} do not fit (left_side={left_side})")
+        return (b.strip_weak(),)
+
+    def reference(
+        self, a: Any, b: Any, *, left_side: bool, lower: bool, transpose_a: bool, conjugate_a: bool, unit_diagonal: bool
+    ) -> tuple[np.ndarray, ...]:
+        """SciPy's solve_triangular."""
+
+        def solve(a: Any, b: Any) -> Any:
+            a = np.conj(a) if conjugate_a else a
+            if not left_side:
+                return scipy_linalg.solve_triangular(a, b.T, lower=lower, trans=0 if transpose_a else 1, unit_diagonal=unit_diagonal).T
+            return scipy_linalg.solve_triangular(a, b, lower=lower, trans=1 if transpose_a else 0, unit_diagonal=unit_diagonal)
+
+        if b.size == 0:
+            return (b,)
+        return lapack.numpy_batched(solve, a, b, cores=(2, 2), outs=(array_aval(b.shape, b.dtype),))
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        """dx = op(a)^-1 (db - op(da) x), with the triangle of da alone."""
+        (a, b), (da, db) = primals, tangents
+        x = self.bind1(a, b, **params)
+        if da is not None:
+            da = lapack.triangle(da, params["lower"], (-1 if params["lower"] else 1) if params["unit_diagonal"] else 0)
+            if params["conjugate_a"]:
+                da = lapack.conjugated(da)
+            if params["transpose_a"]:
+                da = lapack.transposed(da)
+            moved = elementwise.neg(lapack.matmul(da, x) if params["left_side"] else lapack.matmul(x, da))
+            db = base.add_tangents(db, moved)
+        return (x,), (None if db is None else self.bind1(a, db, **params),)
+
+    def transpose(self, cotangents: Any, operands: Any, *, transpose_a: bool, **params: Any) -> Any:
+        """The system with the transposed matrix."""
+        (ct,), (a, _) = cotangents, operands
+        return None, None if ct is None else self.bind1(a, ct, transpose_a=not transpose_a, **params)
+
+    def lower(
+        self, b: Any, ins: Any, outs: Any, *, left_side: bool, lower: bool, transpose_a: bool, conjugate_a: bool, unit_diagonal: bool
+    ) -> list[Any]:
+        """LAPACK's trsm; `stablehlo.triangular_solve` elsewhere than on CPU."""
+        (a, y), (out,) = ins, outs
+        if out.size == 0:
+            return [y]
+        if conjugate_a and not transpose_a:
+            (a,) = b.inline(lapack.conjugated, [a])
+        kind = "C" if conjugate_a and transpose_a else "T" if transpose_a else "N"
+        if getattr(b.module, "platform", "cpu") != "cpu":
+            how = {"C": "ADJOINT", "T": "TRANSPOSE", "N": "NO_TRANSPOSE"}[kind]
+            return [b.emit(
+                f'"stablehlo.triangular_solve"({a}, {y}) <{{left_side = {str(left_side).lower()}, lower = {str(lower).lower()}, '
+                f"unit_diagonal = {str(unit_diagonal).lower()}, transpose_a = #stablehlo<transpose {how}>}}> : ({a.hlo}, {y.hlo}) -> {out.hlo}",
+                out,
+            )]  # fmt: skip
+        attributes = {
+            "diag": "U" if unit_diagonal else "N", "side": "L" if left_side else "R", "trans_x": kind, "uplo": "L" if lower else "U",
+        }  # fmt: skip
+        return lapack.call(b, "{}trsm", [a, y], [out], ([True, True], [True]), attributes, [(0, 1)])
+
+
+class TridiagonalSolve(MatrixFunction):
+    """Solution of systems with the lower, main and upper diagonals dl, d, du (dl[0] and du[-1] are not read); linear in b."""
+
+    def infer(self, dl: ShapedArray, d: ShapedArray, du: ShapedArray, b: ShapedArray) -> tuple[ShapedArray, ...]:
+        """The type of b."""
+        lapack.check_matrix(b)
+        if not dl.shape == d.shape == du.shape == b.shape[:-1]:
+            raise errors.ShapeError(f"diagonals of shapes {dl.shape}, {d.shape}, {du.shape} and right-hand side of shape {b.shape} do not fit")
+        if not dl.dtype == d.dtype == du.dtype == b.dtype:
+            raise errors.DTypeError("operands must have one dtype")
+        return (b.strip_weak(),)
+
+    def reference(self, dl: Any, d: Any, du: Any, b: Any) -> tuple[np.ndarray, ...]:
+        """A dense solve."""
+        if b.size == 0:
+            return (b,)
+        n = d.shape[-1]
+        full = np.zeros((*d.shape, n), d.dtype)
+        index = np.arange(n)
+        full[..., index, index] = d
+        full[..., index[1:], index[:-1]] = dl[..., 1:]
+        full[..., index[:-1], index[1:]] = du[..., :-1]
+        return (np.linalg.solve(full, b).astype(b.dtype),)
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        """dx = T^-1 (db - dT x)."""
+        (dl, d, du, b), (tl, t, tu, tb) = primals, tangents
+        x = self.bind1(dl, d, du, b)
+        for change, step in ((tl, -1), (t, 0), (tu, 1)):
+            if change is not None:
+                moved = _rows_moved(x, step)
+                factor = shape.broadcast_in_dim(change, aval_of(x).shape, tuple(range(aval_of(x).ndim - 1)))
+                tb = base.add_tangents(tb, elementwise.neg(elementwise.mul(factor, moved)))
+        return (x,), (None if tb is None else self.bind1(dl, d, du, tb),)
+
+    def transpose(self, cotangents: Any, operands: Any) -> Any:
+        """The system with the transposed matrix."""
+        (ct,), (dl, d, du, _) = cotangents, operands
+        if ct is None:
+            return None, None, None, None
+        return None, None, None, self.bind1(_entries_moved(du, -1), d, _entries_moved(dl, 1), ct)
+
+    def lower(self, b: Any, ins: Any, outs: Any) -> list[Any]:
+        """LAPACK's gtsv."""
+        (dl, d, du, y), (out,) = ins, outs
+        if out.size == 0:
+            return [y]
+        vector = array_aval(d.shape, d.dtype)
+        aval = array_aval(out.shape, out.dtype)
+        found = lapack.call(
+            b, "{}gtsv", [dl, d, du, y], [vector, vector, vector, aval, lapack.info_aval(aval)],
+            ([False, False, False, True], [False, False, False, True, False]), None, [(0, 0), (1, 1), (2, 2), (3, 3)],
+        )  # fmt: skip
+        return [lapack.unless_failed(b, found[4], found[3])]
+
+
+def _rows_moved(x: Any, step: int) -> Any:
+    """Row i of the result is row i + step of `x`, zeros beyond."""
+    if step == 0:
+        return x
+    aval = aval_of(x)
+    config = [(0, 0, 0)] * aval.ndim
+    config[aval.ndim - 2] = (-step, step, 0)
+    return joining.pad(x, shape.scalar(0, aval.dtype), config)
+
+
+def _entries_moved(x: Any, step: int) -> Any:
+    aval = aval_of(x)
+    config = [(0, 0, 0)] * aval.ndim
+    config[-1] = (-step, step, 0)
+    return joining.pad(x, shape.scalar(0, aval.dtype), config)
+
+
+triangular_solve_p = TriangularSolve("triangular_solve")
+tridiagonal_solve_p = TridiagonalSolve("tridiagonal_solve")
+
+
+def triangular_solve(
+    a: Any, b: Any, *, left_side: bool = False, lower: bool = False, transpose_a: bool = False, conjugate_a: bool = False,
+    unit_diagonal: bool = False,
+) -> Any:  # fmt: skip
+    """Solve triangular systems.
+
+    Parameters
+    ----------
+    a : inexact[..., n, n]
+        One triangle is read.
+    b : inexact[..., n, k] if `left_side`, else inexact[..., k, n]
+        Also without the axis k (left: a vector for each matrix).
+    left_side : bool
+        Solve op(a) x = b; else x op(a) = b.
+    lower, transpose_a, conjugate_a, unit_diagonal : bool
+
+    Returns
+    -------
+    array of the shape of b
+    """
+    matrix, right = aval_of(a), aval_of(b)
+    conjugate_a = conjugate_a and dtypes.is_complex(matrix.dtype)
+    single = right.ndim == matrix.ndim - 1
+    if single:
+        b = shape.expand_dims(b, (right.ndim if left_side else right.ndim - 1,))
+    out = triangular_solve_p.bind1(
+        a, b, left_side=bool(left_side), lower=bool(lower), transpose_a=bool(transpose_a), conjugate_a=bool(conjugate_a),
+        unit_diagonal=bool(unit_diagonal),
+    )  # fmt: skip
+    return shape.squeeze(out, (right.ndim if left_side else right.ndim - 1,)) if single else out
+
+
+def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Any:
+    """Solve tridiagonal systems T x = b.
+
+    Parameters
+    ----------
+    dl, d, du : inexact[..., n]
+        T[i, i - 1], T[i, i] and T[i, i + 1]; dl[0] and du[-1] are not read.
+    b : inexact[..., n, k] or inexact[..., n]
+    perturb_singular : bool
+        Add the dtype's smallest step to zeros of `d`.
+
+    Returns
+    -------
+    array of the shape of b
+        NaN for singular matrices.
+    """
+    diagonal, right = aval_of(d), aval_of(b)
+    if perturb_singular:
+        zero = elementwise.eq(d, shape.full_like(d, 0))
+        d = elementwise.select(zero, shape.full_like(d, dtypes.finfo(diagonal.dtype).eps), d)
+    if right.ndim == diagonal.ndim:
+        return shape.squeeze(tridiagonal_solve_p.bind1(dl, d, du, shape.expand_dims(b, (right.ndim,))), (right.ndim,))
+    return tridiagonal_solve_p.bind1(dl, d, du, b)
