@@ -10,6 +10,7 @@ from purax import numpy as numpy
 from purax import tree as tree
 from purax import tree_util as tree_util
 from purax.contexts import *  # noqa: F403
+from purax.control.custom import closure_convert as closure_convert
 from purax.control.custom import custom_gradient as custom_gradient
 from purax.control.custom import custom_jvp as custom_jvp
 from purax.control.custom import custom_vjp as custom_vjp
@@ -17,14 +18,7 @@ from purax.control.jit import jit as jit
 from purax.control.remat import checkpoint as checkpoint
 from purax.control.remat import checkpoint as remat
 from purax.control.remat import checkpoint_policies as checkpoint_policies
-from purax.control.staging import block_until_ready as block_until_ready
-from purax.control.staging import clear_caches as clear_caches
-from purax.control.staging import device_get as device_get
-from purax.control.staging import device_put as device_put
-from purax.control.staging import eval_shape as eval_shape
-from purax.control.staging import make_jaxpr as make_jaxpr
-from purax.control.staging import named_call as named_call
-from purax.control.staging import typeof as typeof
+from purax.control.staging import *  # noqa: F403
 from purax.core.aval import ShapeDtypeStruct as ShapeDtypeStruct
 from purax.core.hooks import hooks as _hooks
 from purax.core.operators import Operators as Array

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits  # type: ignore[import-not-found,unused-ignore]
 
 SEED = 1998  # the year the data were published
 HELD_OUT = 0.2

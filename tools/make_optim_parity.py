@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
+import jax.numpy as jnp  # type: ignore[import-not-found,unused-ignore]
 import numpy as np
-import optax
+import optax  # type: ignore[import-not-found,unused-ignore]
 
 STEPS = 6
 

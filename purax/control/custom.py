@@ -27,7 +27,7 @@ from purax.transforms.flat import float0_zeros, name_of
 from purax.transforms.transpose import backward_pass
 from purax.transforms.vmap import batch_flat, batch_jaxpr, batched_function, to_front
 
-__all__ = ["custom_gradient", "custom_jvp", "custom_vjp"]
+__all__ = ["closure_convert", "custom_gradient", "custom_jvp", "custom_vjp"]
 
 
 # --- rules as values --------------------------------------------------------------------------------------------------------
@@ -749,6 +749,36 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
     wrapped.defvjp(forward, backward)
     wrapped.__name__ = name_of(fun)
     return wrapped
+
+
+def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """Turn the traced values that `fun` captures into arguments.
+
+    Returns
+    -------
+    converted : callable
+        `converted(*args, *captured)` computes `fun(*args)`.
+    captured : list of arrays
+    """
+    leaves, in_tree = tree.flatten(example_args)
+    flat = _Flat(fun, in_tree, ())
+    closed = stage(flat, [aval_of(x) for x in leaves], name_of(fun))
+    jaxpr, consts = open_constants(closed)
+    out_tree = flat.out_tree
+    moved = [isinstance(c, Tracer) and is_differentiable(c.aval.dtype) for c in consts]
+    captured = [c for c, m in zip(consts, moved, strict=True) if m]
+
+    def converted(*args_and_captured: Any) -> Any:
+        split = len(args_and_captured) - len(captured)
+        args, given = args_and_captured[:split], iter(args_and_captured[split:])
+        values, given_tree = tree.flatten(args)
+        if given_tree != in_tree:
+            raise TypeError(f"function converted for arguments of structure {in_tree} was called with {given_tree}")
+        all_consts = [next(given) if m else c for c, m in zip(consts, moved, strict=True)]
+        return out_tree.unflatten(eval_jaxpr(jaxpr, (), *all_consts, *values))
+
+    converted.__name__ = name_of(fun)
+    return converted, captured
 
 
 class _Program(_Rule):

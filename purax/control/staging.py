@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -13,10 +17,13 @@ from purax.control.jit import Call, JitFunction
 from purax.core.aval import ShapeDtypeStruct
 from purax.core.trace import Tracer, aval_of, current
 from purax.pipeline import compile as compiling
-from purax.runtime import transfer
+from purax.runtime import client, transfer
 from purax.runtime.array import Array
 
-__all__ = ["block_until_ready", "clear_caches", "device_get", "device_put", "eval_shape", "make_jaxpr", "named_call", "typeof"]
+__all__ = [
+    "block_until_ready", "clear_caches", "copy_to_host_async", "device_get", "device_put", "effects_barrier",
+    "ensure_compile_time_eval", "eval_shape", "make_jaxpr", "named_call", "named_scope", "print_environment_info", "typeof",
+]  # fmt: skip
 
 _NO_OPTIONS = {
     "static_argnums": None, "static_argnames": None, "donate_argnums": None, "donate_argnames": None, "inline": False,
@@ -134,6 +141,66 @@ def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[
     if name is not None:
         function.name = name
     return function
+
+
+@contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
+    """Context in which operations on known values are evaluated at once, even while a function is traced.
+
+    Raises
+    ------
+    ConcretizationTypeError
+        A traced value is used inside.
+    """
+    token = current.set(None)
+    try:
+        yield
+    finally:
+        current.reset(token)
+
+
+@contextmanager
+def named_scope(name: str) -> Iterator[None]:
+    """Context or decorator that names a part of a program; kept for programs that port, names follow functions and lines."""
+    if not isinstance(name, str):
+        raise TypeError(f"named_scope name argument must be a string, got {name!r}")
+    yield
+
+
+def effects_barrier() -> None:
+    """Wait until the effects of all programs that were started have happened."""
+    for wait in _effect_waiters:
+        wait()
+
+
+_effect_waiters: list[Callable[[], None]] = []
+
+
+def copy_to_host_async(x: Any) -> Any:
+    """Begin to copy the arrays of a pytree to the host; returns the pytree."""
+    for leaf in tree.leaves(x):
+        begin = getattr(leaf, "copy_to_host_async", None)
+        if begin is not None:
+            begin()
+    return x
+
+
+def print_environment_info(return_string: bool = False) -> str | None:
+    """Print versions, platform and devices (or return the text)."""
+    lines = [
+        f"purax: {sys.modules['purax'].__version__}",
+        f"jaxlib: {metadata.version('jaxlib')}",
+        f"numpy: {np.__version__}",
+        f"python: {sys.version}",
+        f"device info: {client.devices()[0].device_kind}-{client.device_count()}, {client.process_count()} local devices",
+        f"process_count: {client.process_count()}",
+        f"platform: {platform.uname()}",
+    ]
+    text = "\n".join(lines)
+    if return_string:
+        return text
+    print(text)  # noqa: T201
+    return None
 
 
 def trace_state_clean() -> bool:

@@ -6,9 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from purax import ShapeDtypeStruct, eval_shape, grad, jit, tree
+from purax import tree
+from purax.control.jit import jit
 from purax.control.placement import with_sharding_constraint
+from purax.control.staging import eval_shape
+from purax.core.aval import ShapeDtypeStruct
 from purax.core.trace import current
+from purax.transforms.reverse import grad
 
 __all__ = [
     "ShapeDtypeStruct",

@@ -248,6 +248,10 @@ def host_kernel(
     return kernel
 
 
+_cpu_is_default: list[bool] = []
+client._on_clear.append(_cpu_is_default.clear)
+
+
 def _on_host() -> bool:
     if not _cpu_is_default:
         _cpu_is_default.append(client.is_cpu_default())

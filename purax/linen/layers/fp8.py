@@ -66,7 +66,9 @@ def _round_cotangent_backward(compute_dtype: Any, dtype: Any, kept: Any, cotange
     return (rounded, *new)
 
 
-_round_cotangent.defvjp(lambda compute_dtype, dtype, y, scale, history: (y, (scale, history)), _round_cotangent_backward)
+_round_cotangent.defvjp(
+    lambda compute_dtype, dtype, y, scale, history: (y, (scale, history)), _round_cotangent_backward
+)
 
 
 @partial(custom_vjp, nondiff_argnums=(0, 1, 2))

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of `jax.stages`."""
+
+from purax.control.jit import JitFunction as Wrapped
+from purax.pipeline.stages import *
+
+__all__ = ["Wrapped"]
