@@ -115,7 +115,8 @@ SCHEDULES = [
     "o.sgdr_schedule([{'init_value': 0.0, 'peak_value': 1.0, 'decay_steps': 6, 'warmup_steps': 2}] * 2)",
 ]
 
-# Z: scores [2, 3]; P: distributions [2, 3]; Y: classes [2]; S: signs [2, 3]; A, B: vectors [2, 3]; E, K: [4, 3], [4].
+# Z: scores [2, 3]; P: distributions [2, 3]; Y: classes [2]; S: signs [2, 3]; A, B: vectors [2, 3]; E, K: [4, 3], [4];
+# C, T, M: scores [2, 6, 4], sequences [2, 3], padding [6].
 LOSSES = [
     "o.softmax_cross_entropy(Z, P)",
     "o.softmax_cross_entropy(Z, P, axis=0)",
@@ -141,6 +142,27 @@ LOSSES = [
     "o.cosine_distance(A, B, epsilon=1e-3)",
     "o.ntxent(E, K)",
     "o.losses.triplet_margin_loss(A, B, Z)",
+    "o.losses.dice_loss(Z, P)",
+    "o.losses.dice_loss(Z, P, alpha=0.3, reduction='none', ignore_background=True)",
+    "o.losses.multiclass_generalized_dice_loss(Z, P)",
+    "o.losses.binary_dice_loss(Z, P)",
+    "o.losses.ranking_softmax_loss(Z, P)",
+    "o.losses.ranking_softmax_loss(Z, P, where=S > 0, reduce_fn=None)",
+    "o.ctc_loss(C, C[..., 0] * 0, T, T * 0.0)",
+    "o.ctc_loss(C, C[..., 0] * 0 + M, T, (T == 1) * 1.0)",
+    "o.projections.projection_simplex(A, 2.0)",
+    "o.projections.projection_l1_ball(A, 2.0)",
+    "o.projections.projection_l1_sphere(A, 9.0)",
+    "o.projections.projection_l2_ball(A, 1.0)",
+    "o.projections.projection_l2_sphere(A, 3.0)",
+    "o.projections.projection_linf_ball(A, 0.3)",
+    "o.projections.projection_box(A, -0.2, B)",
+    "o.projections.projection_non_negative(A)",
+    "o.projections.projection_hypercube(A)",
+    "o.projections.projection_vector(A, B)",
+    "o.projections.projection_hyperplane(A, B, 0.5)",
+    "o.projections.projection_halfspace(A, B, 0.5)",
+    "o.projections.projection_halfspace(A, B, 9.0)",
     "o.safe_norm(A, 0.1)",
     "o.safe_root_mean_squares(A, 0.1)",
     "o.global_norm([A, B])",
@@ -158,7 +180,11 @@ def inputs(asarray: Callable[..., Any]) -> dict[str, Any]:
     right = asarray(np.array([[0.3, -0.2, 0.5], [1.5, -1.5, -2.0]], np.float32))
     embeddings = asarray(np.array([[1, 0, 0.5], [0, 2, 0], [0.5, 0.1, 1], [0.3, 1, -1]], np.float32))
     groups = asarray(np.array([0, 1, 0, 1], np.int32))
-    both = {"E": embeddings, "K": groups}
+    rng = np.random.default_rng(0)
+    sounds = asarray(rng.standard_normal((2, 6, 4)).astype(np.float32))
+    words = asarray(np.array([[2, 2, 3], [3, 2, 1]], np.int32))
+    mute = asarray(np.array([0, 0, 0, 0, 0, 1], np.float32))
+    both = {"E": embeddings, "K": groups, "C": sounds, "T": words, "M": mute}
     return both | {"Z": scores, "P": distributions, "Y": classes, "S": signs, "A": left, "B": right}
 
 

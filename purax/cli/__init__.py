@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--optimizer", choices=_OPTIMIZERS, default="adam", help="default: %(default)s")
     train.add_argument("--learning-rate", type=_rate, help="default: what suits the optimizer")
     train.add_argument("--out", default="digits", metavar="DIR", help="where files go (default: ./%(default)s)")
+    train.add_argument("--resume", action="store_true", help="go on from DIR/checkpoint.safetensors after Ctrl-C")
     train.add_argument("--no-picture", action="store_true", help="do not draw the loss curve")
     train.add_argument("--quiet", action="store_true", help="no progress bar")
 

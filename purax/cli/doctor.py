@@ -8,8 +8,9 @@ import os
 import platform
 import sys
 from importlib import metadata
+from pathlib import Path
 
-from purax import config
+from purax import __version__, config
 from purax.cli.cache import describe
 from purax.errors import PuraxError
 from purax.runtime import cache, client
@@ -84,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
         0 if purax can run, else 1.
     """
     del options
-    _line("purax", _version("purax") or "not installed as a package (run from its folder)")
+    _line("purax", f"{__version__} ({Path(__file__).parents[1]})")
     _line("python", f"{platform.python_version()} ({sys.executable})")
     _line("system", f"{platform.platform()}, {os.cpu_count()} processors")
     for package in (*_NEEDED, *_OPTIONAL):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from purax import events
 from purax.train.checkpoint import save_params
-from purax.train.digits import Settings, train_digits
+from purax.train.digits import Settings, save_training, train_digits
 from purax.train.metrics import History
 from purax.train.picture import draw_history
 from purax.train.state import TrainState
@@ -62,6 +62,7 @@ def run(options: argparse.Namespace) -> int:
     folder = Path(options.out)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "params.safetensors"
+    checkpoint = folder / "checkpoint.safetensors"
     programs = _Programs()
     stop = events.subscribe(programs)
 
@@ -72,6 +73,7 @@ def run(options: argparse.Namespace) -> int:
 
     def keep(state: TrainState, history: History) -> None:
         save_params(path, state.params, describe(history.epochs[-1]["accuracy"]))
+        save_training(checkpoint, state, settings)
 
     def report_first(loss: float) -> None:
         print(
@@ -80,12 +82,18 @@ def run(options: argparse.Namespace) -> int:
         )
 
     try:
-        result, accuracy = train_digits(settings, on_epoch=keep, on_first_loss=report_first, progress=not options.quiet)
+        result, accuracy = train_digits(
+            settings,
+            resume_from=checkpoint if options.resume else None,
+            on_epoch=keep,
+            on_first_loss=report_first,
+            progress=not options.quiet,
+        )
     finally:
         stop()
     if result.interrupted:
         finished = len(result.history.epochs)
-        kept = f"{path} holds the parameters after epoch {finished}" if finished else "no epoch was finished"
+        kept = f"{path} holds the last whole epoch, and --resume goes on" if finished else "no epoch was finished"
         print(f"interrupted; {kept}", file=sys.stderr)
         return 130
     print(f"test accuracy {100 * accuracy:.1f} %")

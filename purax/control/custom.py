@@ -21,7 +21,7 @@ from purax.core.ir import intern, open_constants
 from purax.core.primitive import Linear, Primitive, Undefined
 from purax.core.stage import stage
 from purax.core.trace import Tracer, aval_of
-from purax.primitives import reduction, shape
+from purax.primitives import cast, reduction, shape
 from purax.primitives.base import instantiate, is_differentiable, is_linear, zeros_of
 from purax.transforms.flat import float0_zeros, name_of
 from purax.transforms.transpose import backward_pass
@@ -315,11 +315,13 @@ class _VjpRule(_Rule):
                 flat[i] = None
                 continue
             have = aval_of(c)
-            if have.shape != a.shape or have.dtype != a.dtype and not have.weak_type:
+            if have.shape != a.shape:
                 raise ValueError(
-                    f"{name} must produce cotangents with the shapes and dtypes of the primal inputs, but output {i} is "
+                    f"{name} must produce cotangents with the shapes of the primal inputs, but output {i} is "
                     f"{have.str_short()} where the input is {a.str_short()}."
                 )
+            if have.dtype != a.dtype or have.weak_type:
+                flat[i] = cast.convert_element_type(c, a.dtype)
         return flat
 
 

@@ -12,13 +12,14 @@ from purax.control.jit import Jit
 from purax.control.program import build, stage_tree
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Jaxpr, Literal, Var, intern
-from purax.core.primitive import Primitive
+from purax.core.passes import dead_code
 from purax.core.trace import aval_of
 from purax.primitives import barrier
 from purax.primitives.base import LinearUnary, is_linear
 from purax.transforms.flat import argument_names, check_arrays, name_of
 from purax.transforms.jvp import jvp_jaxpr
 from purax.transforms.reverse import DualTracer, linearize_flat
+from purax.transforms.transpose import backward_pass
 
 __all__ = ["checkpoint", "checkpoint_name", "checkpoint_policies", "remat_p"]
 
@@ -42,15 +43,14 @@ class Remat(Jit):
     def linearize(self, primals: Any, tangents: Any, params: dict[str, Any]) -> Any:
         """Run forward, keeping what the policy allows; one linear operation on the tape stands for all the rest."""
         jaxpr, policy = params["jaxpr"], params["policy"]
-        forward, saved_vars = _with_saved(jaxpr, policy)
+        forward, saved = _with_saved(jaxpr, policy)
         count = len(jaxpr.outvars)
         results = super().bind(*primals, **{**params, "jaxpr": forward})
-        saved = results[count:]
         mask = tuple([t is not None for t in tangents])
-        _, out_nonzero = jvp_jaxpr(jaxpr, mask)
+        program, out_nonzero = _tangent_program(jaxpr, mask, saved)
         given = [t for t in tangents if t is not None]
         out_tangents = remat_linear_p.bind(
-            *primals, *saved, *given, jaxpr=jaxpr, mask=mask, saved=saved_vars, prevent_cse=params["prevent_cse"]
+            *primals, *results[count:], *given, jaxpr=program, name=params["name"], inline=True, prevent_cse=params["prevent_cse"]
         )
         rest = iter(out_tangents)
         return results[:count], tuple([next(rest) if n else None for n in out_nonzero])
@@ -98,82 +98,69 @@ def _with_saved(jaxpr: Jaxpr, policy: Any) -> tuple[Jaxpr, tuple[tuple[int, int]
     return intern(Jaxpr([], jaxpr.invars, [*jaxpr.outvars, *extra], jaxpr.eqns, jaxpr.names, jaxpr.name)), tuple(places)
 
 
-class RematLinear(Primitive):
-    """The derivative of a checkpointed call: `(primals, saved values, tangents) -> output tangents`, linear in the tangents.
+def _tangent_program(jaxpr: Jaxpr, mask: tuple[bool, ...], saved: tuple[tuple[int, int], ...]) -> tuple[Jaxpr, tuple[bool, ...]]:
+    """The program `(primals, saved values, nonzero tangents) -> nonzero output tangents`; remembered on the jaxpr."""
+    key = ("remat", mask, saved)
+    found = jaxpr.derived.get(key)
+    if found is None:
+        count = len(mask)
+        out_nonzero: list[bool] = []
+        avals = [*jaxpr.in_avals, *(jaxpr.eqns[i].outvars[j].aval for i, j in saved)]
+        avals += [a.strip_weak() for a, m in zip(jaxpr.in_avals, mask, strict=True) if m]
 
-    Its transpose computes the program again from the primals and the saved values, behind a barrier that keeps the compiler
-    from merging the second computation with the first.
+        def tangents_only(*xs: Any) -> list[Any]:
+            kept = dict(zip(saved, xs[count : count + len(saved)], strict=True))
+            _, tape = linearize_flat(lambda *ps: _eval_with_saved(jaxpr, ps, kept), xs[:count], mask)
+            rest = iter(xs[count + len(saved) :])
+            outs = tape.forward([next(rest) if m else None for m in mask])
+            out_nonzero[:] = [o is not None for o in outs]
+            return [o for o in outs if o is not None]
+
+        program = build(tangents_only, avals, jaxpr.name)
+        found = jaxpr.derived[key] = (intern(dead_code(program)[0]), tuple(out_nonzero))
+    return found  # type: ignore[no-any-return]
+
+
+class RematLinear(Jit):
+    """The derivative of a checkpointed call, linear in the tangents; computes what it needs from the primals again.
+
+    A barrier keeps the compiler from merging that computation with the first one.
     """
 
-    def infer(self, *avals: Any, jaxpr: Jaxpr, mask: Any, saved: Any, prevent_cse: bool) -> Any:
-        """Tangent types of the outputs that have one."""
-        _, out_nonzero = jvp_jaxpr(jaxpr, mask)
-        return tuple([a.strip_weak() for a, n in zip(jaxpr.out_avals, out_nonzero, strict=True) if n])
+    def infer(self, *avals: Any, jaxpr: Jaxpr, name: str, inline: bool, prevent_cse: bool) -> Any:
+        """Types of the outputs of the program."""
+        return jaxpr.out_avals
 
-    def _parts(self, operands: Sequence[Any], jaxpr: Jaxpr, mask: Any, saved: Any) -> tuple[Any, Any, Any]:
-        count = len(mask)
-        return operands[:count], operands[count : count + len(saved)], operands[count + len(saved) :]
+    def reference(self, *operands: Any, jaxpr: Jaxpr, **_: Any) -> Any:
+        """The program by its references."""
+        return _jit_p().reference(*operands, jaxpr=jaxpr, name="", inline=False)
 
-    def _forward(self, *operands: Any, jaxpr: Jaxpr, mask: Any, saved: Any, prevent_cse: bool) -> list[Any]:
-        primals, _, tangents = self._parts(operands, jaxpr, mask, saved)
-        derived, out_nonzero = jvp_jaxpr(jaxpr, mask)
-        return eval_jaxpr(derived, (), *primals, *tangents)[len(out_nonzero) :]
+    def jvp(self, primals: Any, tangents: Any, *, jaxpr: Jaxpr, name: str, inline: bool, prevent_cse: bool) -> Any:
+        """As a plain call."""
+        return _jit_p().jvp(primals, tangents, jaxpr=jaxpr, name=name, inline=True)
 
-    def run(self, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
-        """Push tangents forward."""
-        return tuple(self._forward(*operands, **params))
+    def linearize(self, primals: Any, tangents: Any, params: dict[str, Any]) -> Any:
+        """As a plain call."""
+        return _jit_p().linearize(primals, tangents, {k: params[k] for k in ("jaxpr", "name", "inline")})
 
-    def reference(self, *operands: Any, **params: Any) -> Any:
-        """As `run`."""
-        return self.run(operands, params)
+    def batch(self, axis: Any, operands: Any, dims: Any, **params: Any) -> Any:
+        """Call of the mapped program."""
+        return _mapped(self, axis, operands, dims, params)
 
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        """Derivative of the pushforward."""
-        avals = [aval_of(p) for p in primals]
-        program = build(lambda *xs: self._forward(*xs, **params), avals, params["jaxpr"].name)
-        return _jit_p().jvp(primals, tangents, jaxpr=program, name=program.name, inline=True)
-
-    def transpose(self, cotangents: Any, operands: Any, *, jaxpr: Jaxpr, mask: Any, saved: Any, prevent_cse: bool) -> Any:
+    def transpose(self, cotangents: Any, operands: Any, *, jaxpr: Jaxpr, name: str, inline: bool, prevent_cse: bool) -> Any:
         """Compute again, then pull back."""
-        primals, kept, tangents = self._parts(operands, jaxpr, mask, saved)
-        _, out_nonzero = jvp_jaxpr(jaxpr, mask)
-        given = [c for c in cotangents if c is not None]
-        inputs = [*primals, *kept, *given]
+        linear = [is_linear(x) for x in operands]
+        inputs = [*(x for x, m in zip(operands, linear, strict=True) if not m), *(c for c in cotangents if c is not None)]
         if prevent_cse and inputs:
             inputs = list(barrier.optimization_barrier_p.bind(*inputs))
-        primals, kept, given = inputs[: len(primals)], inputs[len(primals) : len(primals) + len(kept)], inputs[len(primals) + len(kept) :]
-        outs, tape = linearize_flat(lambda *xs: _eval_with_saved(jaxpr, xs, dict(zip(saved, kept, strict=True))), primals, mask)
-        rest = iter(given)
-        nonzero = iter([next(rest) if c is not None else None for c in cotangents])
-        full = [next(nonzero) if n else None for n in out_nonzero]
-        del outs
-        results = tape.backward(full)
-        found = [c for c, m in zip(results, mask, strict=True) if m]
-        given_back = [c if is_linear(x) else None for c, x in zip(found, tangents, strict=True)]
-        return (*(None for _ in range(len(mask) + len(saved))), *given_back)
+        rest = iter(inputs)
+        values = [x if m else next(rest) for x, m in zip(operands, linear, strict=True)]
+        given = [None if c is None else next(rest) for c in cotangents]
+        return tuple(backward_pass(jaxpr, values, given))
 
-    def batch(self, axis: Any, operands: Any, dims: Any, *, jaxpr: Jaxpr, mask: Any, saved: Any, prevent_cse: bool) -> Any:
-        """The derivative of the mapped call, nothing saved."""
-        primals, _, tangents = self._parts(operands, jaxpr, mask, saved)
-        primal_dims, _, tangent_dims = self._parts(dims, jaxpr, mask, saved)
-        rest = iter(zip(tangents, tangent_dims, strict=True))
-        moved, batched, moved_tangents = [], [], []
-        for x, d, m in zip(primals, primal_dims, mask, strict=True):
-            t, td = next(rest) if m else (None, None)
-            is_mapped = d is not None or td is not None
-            batched.append(is_mapped)
-            moved.append(to_front(x, d, axis.size) if is_mapped else x)
-            if m:
-                moved_tangents.append(to_front(t, td, axis.size) if is_mapped else t)
-        mapped, out_batched = batch_jaxpr(jaxpr, axis, tuple(batched))
-        outs = self.bind(*moved, *moved_tangents, jaxpr=mapped, mask=mask, saved=(), prevent_cse=prevent_cse)
-        _, out_nonzero = jvp_jaxpr(jaxpr, mask)
-        kept = [b for b, n in zip(out_batched, out_nonzero, strict=True) if n]
-        return outs, tuple([0 if b else None for b in kept])
-
-    def lower(self, b: Any, ins: Any, outs: Any, **params: Any) -> Any:
-        """The pushforward in place."""
-        return b.inline(lambda *xs: self._forward(*xs, **params), ins)
+    def lower(self, b: Any, ins: Any, outs: Any, *, jaxpr: Jaxpr, **_: Any) -> Any:
+        """The program in place."""
+        return b.jaxpr(jaxpr, ins)
 
 
 def _eval_with_saved(jaxpr: Jaxpr, operands: Sequence[Any], saved: dict[tuple[int, int], Any]) -> list[Any]:
@@ -221,10 +208,10 @@ class Name(LinearUnary):
 
 from purax.control import jit as jit_module  # noqa: E402
 from purax.primitives import shape  # noqa: E402
-from purax.transforms.vmap import batch_jaxpr, to_front  # noqa: E402
+from purax.transforms.vmap import batch_jaxpr  # noqa: E402
 
 remat_p = Remat("checkpoint")
-remat_linear_p = RematLinear("checkpoint_linear")
+remat_linear_p = RematLinear("checkpoint_tangent")
 name_p = Name("name")
 
 

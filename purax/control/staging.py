@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import platform
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import metadata
 from typing import Any
 
 import numpy as np
 
 from purax import tree
+from purax.lazy import lazy
 from purax.control.jit import Call, JitFunction
 from purax.core.aval import ShapeDtypeStruct
 from purax.core.trace import Tracer, aval_of, current
@@ -24,6 +23,9 @@ __all__ = [
     "block_until_ready", "clear_caches", "copy_to_host_async", "device_get", "device_put", "effects_barrier",
     "ensure_compile_time_eval", "eval_shape", "make_jaxpr", "named_call", "named_scope", "print_environment_info", "typeof",
 ]  # fmt: skip
+
+metadata = lazy("importlib.metadata")
+platform = lazy("platform")
 
 _NO_OPTIONS = {
     "static_argnums": None, "static_argnames": None, "donate_argnums": None, "donate_argnames": None, "inline": False,

@@ -61,6 +61,15 @@ class ShapedArray:
         """The same aval, strongly typed."""
         return array_aval(self.shape, self.dtype, False, self.varying) if self.weak_type else self
 
+    def with_varying(self, varying: frozenset[str]) -> ShapedArray:
+        """The same aval with these axes as the ones that the value varies over."""
+        return self if varying == self.varying else array_aval(self.shape, self.dtype, self.weak_type, varying)
+
+    @property
+    def vma(self) -> frozenset[str]:
+        """JAX's name of `varying`."""
+        return self.varying
+
     def str_short(self, short_dtypes: bool = False) -> str:
         """`float32[2,3]`, or `f32[2,3]` with `short_dtypes`."""
         name = dtypes.short_name(self.dtype) if short_dtypes else getattr(self.dtype, "name", str(self.dtype))
@@ -128,6 +137,7 @@ class AbstractToken:
     shape: tuple[int, ...] = ()
     dtype = np.dtype(bool)
     weak_type = False
+    varying = _NO_AXES
     ndim = 0
     size = 0
     hlo = "!stablehlo.token"

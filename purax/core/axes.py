@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-__all__ = ["Axis", "axis_environment", "axis_size"]
+__all__ = ["Axis", "axis_environment", "axis_size", "lane_axes", "named_axes"]
 
 
 class Axis(NamedTuple):
@@ -19,6 +21,24 @@ class Axis(NamedTuple):
 
 # name -> size of every named axis in scope, outermost first; vmap, pmap and shard_map extend it while they trace.
 axis_environment: ContextVar[dict[Any, int]] = ContextVar("axis_environment", default={})  # noqa: B039 (never mutated)
+
+
+# The axes in scope whose lanes are programs of their own (vmap, pmap): what a lane differentiates by is the lane's own value,
+# also where all lanes happen to hold the same one. Axes of shard_map are not among them.
+lane_axes: ContextVar[frozenset[Any]] = ContextVar("lane_axes", default=frozenset())
+
+
+@contextmanager
+def named_axes(sizes: dict[Any, int], lanes: bool) -> Iterator[None]:
+    """Bring named axes into scope."""
+    known = axis_environment.set({**axis_environment.get(), **sizes})
+    own = lane_axes.get()
+    own_token = lane_axes.set(own | frozenset(sizes) if lanes else own - frozenset(sizes))
+    try:
+        yield
+    finally:
+        lane_axes.reset(own_token)
+        axis_environment.reset(known)
 
 
 def axis_size(name: Any) -> int:
@@ -38,7 +58,7 @@ def axis_size(name: Any) -> int:
     if name not in known:
         names = ", ".join(repr(n) for n in known) or "none"
         raise NameError(
-            f"unbound axis name: {name!r}. Axes in scope: {names}. Call this inside vmap(..., axis_name={name!r}), "
+            f"unbound axis name: {name}. Axes in scope: {names}. Call this inside vmap(..., axis_name={name!r}), "
             "pmap or shard_map."
         )
     return known[name]

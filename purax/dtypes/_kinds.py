@@ -213,7 +213,7 @@ def is_float(dtype: DType) -> bool:
 
 def is_complex(dtype: DType) -> bool:
     """Tell whether a dtype is complex."""
-    return dtype is complex64 or dtype == complex128
+    return dtype in _COMPLEX_SET
 
 
 def is_inexact(dtype: DType) -> bool:
@@ -247,17 +247,26 @@ def is_key(dtype: DType) -> bool:
 
 
 _FLOAT_SET = frozenset(FLOATS)
+_COMPLEX_SET = frozenset(COMPLEXES)
 _INEXACT_SET = frozenset(FLOATS + COMPLEXES)
 _SIGNED_SET = frozenset(SIGNED)
 _UNSIGNED_SET = frozenset(UNSIGNED)
 _INTEGER_SET = _SIGNED_SET | _UNSIGNED_SET
 
 
-def itemsize_bits(dtype: DType) -> int:
-    """Return the bits that one element has on a device: 4 for int4, 1 for int1, 8 for bool."""
-    if is_integer(dtype) or dtype in NARROW_FLOATS:
-        return int(_digits(dtype.name))
-    return int(dtype.itemsize) * 8
+_bits: dict[Any, int] = {}
+
+
+def itemsize_bits(dtype: Any) -> int:
+    """Return the bits that one element of a dtype has on a device: 4 for int4, 1 for int1, 8 for bool."""
+    found = _bits.get(dtype)
+    if found is None:
+        known = named(dtype)
+        small = is_integer(known) or known in NARROW_FLOATS
+        found = int(_digits(known.name)) if small else int(known.itemsize) * 8
+        if isinstance(dtype, (np.dtype, KeyDtype)):
+            _bits[dtype] = found
+    return found
 
 
 def _digits(name: str) -> str:

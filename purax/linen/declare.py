@@ -8,12 +8,14 @@ import enum
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, TypeVar
 
 from purax.linen import errors
 from purax.linen.frozen_dict import FrozenDict
 
 __all__ = [
+    "PLAIN_TYPES",
     "ModuleState",
     "Setup",
     "Unspecified",
@@ -157,7 +159,9 @@ def transform_class(cls: type, kw_only: bool) -> None:
             field.compare = field.hash = field.repr = False
     dataclasses.dataclass(cls, unsafe_hash="__hash__" not in cls.__dict__, repr=False, kw_only=kw_only)
     cls.__hash__ = _hash_of_unbound(cls.__hash__)  # type: ignore[method-assign,assignment]
-    fields = {field.name for field in dataclasses.fields(cls)}
+    fields = {field.name: field.init for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    settings = tuple(name for name, init in fields.items() if init and name not in ("parent", "name"))
+    cls._settings = settings  # type: ignore[attr-defined]
     methods = {
         name: value
         for name, value in vars(cls).items()
@@ -184,6 +188,10 @@ def _hash_of_unbound(hash_function: Any) -> Callable[[Any], int]:
             raise TypeError(f"The module has no hash: one of its fields is not hashable. Module: {self}") from error
 
     return hashed
+
+
+# Types of settings that can hold no modules.
+PLAIN_TYPES = frozenset((type(None), bool, int, float, complex, str, bytes, type, FunctionType, BuiltinFunctionType))
 
 
 def map_attribute(function: Callable[[str, Any], Any], value: Any, suffix: str = "") -> Any:

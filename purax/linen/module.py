@@ -18,7 +18,7 @@ from purax import tree
 from purax.linen import declare, errors, functional
 from purax.linen import scope as core
 from purax.linen.context import intercepted, running
-from purax.linen.declare import ModuleState, Setup, map_attribute, unspecified_parent
+from purax.linen.declare import PLAIN_TYPES, ModuleState, Setup, map_attribute, unspecified_parent
 from purax.linen.filters import CollectionFilter, DenyList
 from purax.linen.scope import Scope, Variable
 from purax.linen.summary import module_paths, record_call, tabulate_module
@@ -116,9 +116,10 @@ class Module:
         self.__dict__["scope"] = parent.scope.push(self.name, reuse=reuse)
 
     def _adopt_fields(self) -> None:
-        for field in dataclasses.fields(self):
-            if field.init and field.name not in ("parent", "name"):
-                self._adopt(field.name, getattr(self, field.name))
+        held = self.__dict__
+        for name in self._settings:
+            if type(held.get(name)) not in PLAIN_TYPES:
+                self._adopt(name, getattr(self, name))
 
     def _adopt(self, name: str, value: Any) -> None:
         """Set an attribute; modules in it that have no parent yet become submodules, named after the attribute."""
@@ -147,20 +148,17 @@ class Module:
     def setup(self) -> None:
         """Declare submodules and variables as attributes; called once, before the first method, when variables are known."""
 
-    def _try_setup(self, shallow: bool = False) -> None:
-        """Run `setup` if the module is bound and it has not run; `shallow` attaches the modules among the fields only."""
+    def _try_setup(self) -> None:
+        """Run `setup` if the module is bound and it has not run."""
         state = self._state
         if self.scope is None or state.in_setup or state.setup_called == Setup.DONE:
             return
         state.in_setup = True
         try:
-            self._adopt_fields()
-            if not shallow:
-                self.setup()
+            self.setup()
         finally:
             state.in_setup = False
-            if not shallow:
-                state.setup_called = Setup.DONE
+            state.setup_called = Setup.DONE
 
     @property
     def _may_declare(self) -> bool:
@@ -498,6 +496,7 @@ class Module:
 Module.parent = _Parent()  # after the dataclass transformation, which would take it for a default
 Module.scope = None  # type: ignore[attr-defined]
 Module._state = None  # type: ignore[attr-defined]
+Module._settings = ()  # type: ignore[attr-defined]
 for _name in ("tabulate", "module_paths"):
     declare.nowrap(getattr(Module, _name))
 

@@ -147,12 +147,10 @@ def _plain(value: Any, dtype: Any) -> np.ndarray:
 
 def _of_host(value: Any, dtype: Any, original: Any = None) -> Any:
     own = value.dtype
-    target = own.newbyteorder("=") if dtype is None else dtype
     if own not in dtypes.HLO_NAMES and own.newbyteorder("=") not in dtypes.HLO_NAMES:
         if original is None or own.kind in "OUSV":
             raise _no_array(value if original is None else original, str(own))
-    if dtype is None:
-        target = dtypes.narrow(target)
+    target = dtypes.narrow(dtypes.named(own)) if dtype is None else dtype
     if isinstance(value, np.generic) and dtypes.is_integer(target) and own.kind == "f" and not np.isfinite(value):
         raise ValueError(f"cannot convert float {value} to an integer")
     return transfer.put(value, array_aval(value.shape, target))

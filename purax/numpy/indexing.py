@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from purax import dtypes, errors
-from purax.config import current as settings
+from purax import config, dtypes, errors
 from purax.core.aval import array_aval
 from purax.core.hooks import hooks
 from purax.core.trace import Tracer, aval_of
 from purax.numpy import _ops as ops
-from purax.numpy.index_rules import Layout, check_bounds, dynamic, is_basic, parse
+from purax.numpy.index_rules import Layout, Part, check_bounds, dynamic, is_basic, parse
 from purax.numpy.promotion import as_operand, check_arraylike, common_shape, refuse, spread
 from purax.pipeline import debug
 from purax.primitives import shape as shapes
@@ -68,11 +67,11 @@ def getitem(x: Any, index: Any) -> Any:
     TypeError, IndexError
         The index is of no valid kind, or has too many parts.
     """
-    if type(x) is Array:
+    if type(x) is Array and x._placement is None:
         value = x._np
-        if value is None and x._buf is not None and is_basic(index):
+        if value is None and x._buf is not None:
             value = _window_of(x)
-        if value is not None and x._placement is None:
+        if value is not None:
             found = _read_host(x, value, index)
             if found is not None:
                 return found
@@ -80,12 +79,14 @@ def getitem(x: Any, index: Any) -> Any:
 
 
 def _read_host(x: Any, value: np.ndarray, index: Any) -> Any:
-    """A basic index of values on the host, as a view; None where that is not so simple."""
+    """Values on the host: a view for a basic index, a small copy for known index arrays; None where that is not so simple."""
     aval = x.aval
-    if type(index) is not int and not is_basic(index):
-        return None
     if type(aval.dtype) is dtypes.KeyDtype:
         return None
+    if type(index) is not int and not is_basic(index):
+        index = host_index(aval.shape, index, clip=True, limit=HOST_LIMIT)
+        if index is None:
+            return None
     try:
         found = value[index]
     except IndexError:
@@ -97,9 +98,80 @@ def _read_host(x: Any, value: np.ndarray, index: Any) -> Any:
 
 def _window_of(x: Any) -> np.ndarray | None:
     """The elements of an array that is computed and lies in the memory of one CPU, without a copy."""
-    if x._placement is None and client.is_cpu_default() and x._buf.is_ready():
+    if client.is_cpu_default() and x._buf.is_ready():
         return x.host  # type: ignore[no-any-return]
     return None
+
+
+def host_index(sizes: tuple[int, ...], index: Any, clip: bool, limit: int) -> Any:
+    """An index of ints, slices and integer Arrays that are on the host, as one for NumPy; None for any other.
+
+    Array indices outside are moved inside if `clip`, else the answer is None. So it is where more than `limit` elements are
+    selected, and where a debug setting wants to look.
+    """
+    found: list[Any] = []
+    axis, count, rest = 0, 1, 1
+    ndim = len(sizes)
+    for e in index if type(index) is tuple else (index,):
+        kind = type(e)
+        if e is None:
+            found.append(e)
+            continue
+        if axis == ndim:
+            return None
+        size = sizes[axis]
+        axis += 1
+        if kind is Array:
+            known = e._np
+            if known is None or e._placement is not None or not size or known.dtype.kind not in "iu":
+                return None
+            if known.ndim == 0:
+                place: Any = int(known)
+                place += size if place < 0 else 0
+                if not 0 <= place < size:
+                    if not clip:
+                        return None
+                    place = 0 if place < 0 else size - 1
+            else:
+                place, inside = _moved_inside(known, size)
+                if not (clip or inside):
+                    return None
+                count = max(count, known.size)
+            found.append(place)
+        elif kind is _ndarray and e.dtype.kind in "iu" and e.ndim and size:
+            place, inside = _moved_inside(e, size)
+            if not inside:
+                return None
+            count = max(count, e.size)
+            found.append(place)
+        elif kind is int:
+            if not -size <= e < size:
+                return None
+            found.append(e)
+        elif kind is slice and is_basic(e):
+            found.append(e)
+            rest *= size
+        else:
+            return None
+    for size in sizes[axis:]:
+        rest *= size
+    settings = config.current()
+    if count * rest > limit or settings.debug_bounds or settings.debug_nans or settings.debug_infs:
+        return None
+    return tuple(found)
+
+
+def _moved_inside(known: np.ndarray, size: int) -> tuple[np.ndarray, bool]:
+    """Index values, negative ones counted from the end, moved inside an axis, and whether none was outside."""
+    if not known.size:
+        return known, True
+    low, high = known.min(), known.max()
+    if low >= 0 and high < size:
+        return known, True
+    known = known.astype(np.int64)
+    if low < 0:
+        known = np.where(known < 0, known + size, known)
+    return np.clip(known, 0, size - 1), bool(low >= -size and high < size)
 
 
 def read(
@@ -109,14 +181,33 @@ def read(
     """`x[index]` with the arguments of `.at[index].get`."""
     aval = x.aval
     parsed = parse_mode(mode, fill_value)
+    value = host_value(x) if wrap_negative_indices else None
+    if value is not None:
+        filling = parsed is GatherScatterMode.FILL_OR_DROP
+        known = host_index(aval.shape, index, clip=not filling, limit=HOST_LIMIT)
+        if known is not None:
+            found = np.asarray(value[known])
+            return wrap_host(array_aval(found.shape, aval.dtype, aval.weak_type), found)
     parts = parse(aval.shape, index, checked=mode is None and wrap_negative_indices, wrap=wrap_negative_indices)
     if all(p.kind in ("new", "slice") or (p.kind == "int" and 0 <= p.value < aval.shape[p.axis]) for p in parts):
         return _read_static(x, parts)
-    layout = Layout(aval.shape, parts)
-    found = _gather_host(x, layout, parsed, wrap_negative_indices)
-    if found is None:
-        found = _gather(x, layout, parsed, fill_value, indices_are_sorted, unique_indices, wrap_negative_indices)
-    return shapes.reshape(found, layout.shape) if layout.new_axes else found
+    layout = Layout(aval.shape, settle(parts, aval.shape, wrap_negative_indices))
+    result = _gather(x, layout, parsed, fill_value, indices_are_sorted, unique_indices, wrap_negative_indices)
+    return shapes.reshape(result, layout.shape) if layout.new_axes else result
+
+
+def settle(parts: list[Part], sizes: tuple[int, ...], wrap: bool) -> list[Part]:
+    """The parts with index Arrays that are on the host made NumPy arrays, whose index vectors need no operations."""
+    for k, p in enumerate(parts):
+        if p.kind == "array" and type(p.value) is Array:
+            known = host_value(p.value)
+            if known is not None and known.dtype.kind in "iu":
+                if config.current().debug_bounds:
+                    check_bounds(p.value, sizes[p.axis], p.axis, wrap)
+                if wrap and known.dtype.kind == "i":
+                    known = np.where(known < 0, known.astype(np.int64) + sizes[p.axis], known)
+                parts[k] = p._replace(value=known)
+    return parts
 
 
 def parse_mode(mode: Any, fill_value: Any = None) -> GatherScatterMode:
@@ -162,55 +253,11 @@ def _read_static(x: Any, parts: Sequence[Any]) -> Any:
     return ops.reshape_p.bind1(x, new_sizes=target)
 
 
-def _gather_host(x: Any, layout: Layout, mode: GatherScatterMode, wrap: bool) -> Any:
-    """Small values and indices that lie on the host, read there; None where that is not so."""
-    if type(x) is not Array or x.aval.size > HOST_LIMIT or mode is GatherScatterMode.FILL_OR_DROP:
-        return None
-    value = host_value(x)
-    if value is None:
-        return None
-    index: list[Any] = []
-    for p in layout.parts:
-        if p.kind == "slice":
-            start, step, count = p.value
-            stop = start + step * count
-            index.append(slice(start, stop if stop >= 0 else None, step))
-        elif p.kind == "new":
-            continue
-        elif p.kind == "flag":
-            index.append(p.value)
-        else:
-            known = host_index(p.value, layout.sizes[p.axis], wrap)
-            if known is None or layout.sizes[p.axis] == 0:
-                return None
-            index.append(known)
-    result = value[tuple(index)]
-    if result.size > HOST_LIMIT:
-        return None
-    return wrap_host(array_aval(result.shape, x.aval.dtype, x.aval.weak_type), np.asarray(result))
-
-
 def host_value(x: Any) -> np.ndarray | None:
     """The elements of an uncommitted Array of numbers that are on the host already."""
     if type(x) is not Array or x._np is None or x._placement is not None or type(x.aval.dtype) is dtypes.KeyDtype:
         return None
     return x._np if not debug.active() else None
-
-
-def host_index(values: Any, size: int, wrap: bool) -> Any:
-    """Index values that are on the host, moved inside an axis; None for others."""
-    if isinstance(values, (int, _ndarray)):
-        return np.clip(values, 0, max(size - 1, 0))
-    known = host_value(values)
-    if known is None or values.aval.size > HOST_LIMIT:
-        return None
-    if settings().debug_bounds:
-        check_bounds(values, size, -1, wrap)
-    if known.dtype.kind != "u":
-        known = known.astype(np.int64, copy=False)
-        if wrap:
-            known = np.where(known < 0, known + size, known)
-    return np.minimum(np.maximum(known, 0), size - 1)
 
 
 def _gather(
@@ -246,7 +293,8 @@ def take(
     axis : int, optional
         Default: `a` is flattened.
     mode : "fill", "clip", "wrap" or "promise_in_bounds", optional
-        What indices outside give. Default: those known to Python or NumPy raise, others give the fill value.
+        What indices outside give. Default: those known to Python or NumPy raise, others give the fill value. With "clip",
+        negative indices do not count from the end.
     unique_indices, indices_are_sorted : bool
         Promises that may make it faster.
     fill_value : scalar, optional
@@ -287,17 +335,14 @@ def take(
         if dtypes.is_bool(given.dtype):
             element = ops.convert_element_type(element, np.int32)
     index = (*[slice(None)] * axis, element)
-    chosen = GatherScatterMode.FILL_OR_DROP if mode is None and not known else None if mode is None else _take_mode(mode)
-    if chosen is GatherScatterMode.FILL_OR_DROP and fill_value is None:
-        return read(a, index, mode=chosen, indices_are_sorted=indices_are_sorted, unique_indices=unique_indices)
+    if mode is None:
+        chosen = None if known else GatherScatterMode.FILL_OR_DROP
+    else:
+        chosen = GatherScatterMode.CLIP if mode == "wrap" else GatherScatterMode.from_any(mode)
     return read(
-        a, index, mode=chosen, fill_value=fill_value if chosen is not None else None, indices_are_sorted=indices_are_sorted,
-        unique_indices=unique_indices,
+        a, index, mode=chosen, fill_value=fill_value if chosen is GatherScatterMode.FILL_OR_DROP else None,
+        indices_are_sorted=indices_are_sorted, unique_indices=unique_indices, wrap_negative_indices=mode != "clip",
     )  # fmt: skip
-
-
-def _take_mode(mode: Any) -> GatherScatterMode:
-    return GatherScatterMode.CLIP if mode == "wrap" else GatherScatterMode.from_any(mode)
 
 
 def take_along_axis(

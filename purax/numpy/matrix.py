@@ -17,7 +17,7 @@ from purax.numpy.promotion import as_operand, check_arraylike, convert, refuse
 from purax.numpy.reduction import reduced_axes, sum
 
 __all__ = [
-    "diag", "diag_indices", "diag_indices_from", "diagflat", "diagonal", "eye", "identity", "mask_indices",
+    "diag", "diag_indices", "diag_indices_from", "diagflat", "diagonal", "eye", "fill_diagonal", "identity", "mask_indices",
     "trace", "tri", "tril", "tril_indices", "tril_indices_from", "triu", "triu_indices", "triu_indices_from", "vander",
 ]  # fmt: skip
 
@@ -159,6 +159,32 @@ def diagflat(v: Any, k: int = 0) -> Any:
     check_arraylike("diagflat", v)
     v = as_operand(v)
     return diag(ops.reshape(v, (v.aval.size,)), k)
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+    """`a` with its main diagonal replaced by `val`, repeated as needed; `inplace` must be False, since arrays are immutable.
+
+    With `wrap` the diagonal of a tall matrix starts again below the first square.
+    """
+    if inplace:
+        raise NotImplementedError("fill_diagonal cannot write into an array, which is immutable: call it with inplace=False")
+    check_arraylike("fill_diagonal", a, val)
+    a, val = as_operand(a), as_operand(val)
+    shape, size = a.aval.shape, a.aval.size
+    if len(shape) < 2:
+        raise ValueError("array must be at least 2-d")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    if size == 0 or val.aval.size == 0:
+        return a
+    step = int(np.cumprod((1, *shape[:0:-1])).sum())  # from one diagonal element to the next in the flattened array
+    count = -(-(size if wrap or len(shape) > 2 else min(size, shape[1] * shape[1])) // step)
+    val = ops.reshape(ops.convert_element_type(val, a.aval.dtype), (val.aval.size,))
+    if val.aval.size < count:
+        val = ops.tile(val, (-(-count // val.aval.size),))
+    chosen = _every(ops.full((count,), True, dtypes.bool_), step, 0, size)
+    values = _every(ops.slice_in_dim(val, 0, count), step, 0, size)
+    return ops.select_n(ops.reshape(chosen, shape), a, ops.reshape(values, shape))
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:

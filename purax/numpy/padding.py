@@ -197,14 +197,10 @@ def _ramp(x: Any, axis: int, before: int, after: int, low: Any, high: Any) -> An
         end = broadcast_to_shape(ops.convert_element_type(as_operand(value), x.aval.dtype), shape)
         steps = linspace(end, corner, count, endpoint=False, dtype=dtypes.to_inexact(x.aval.dtype), axis=axis)
         if not dtypes.is_inexact(x.aval.dtype):
-            steps = ops.floor(steps) if dtypes.is_unsigned(x.aval.dtype) else _toward_zero(steps)
+            steps = ops.floor(steps)
         steps = ops.convert_element_type(steps, x.aval.dtype)
         parts = [steps, *parts] if front else [*parts, ops.rev(steps, (axis,))]
     return ops.concatenate(parts, axis)
-
-
-def _toward_zero(x: Any) -> Any:
-    return ops.select_n(ops.lt(x, ops.full_like(x, 0)), ops.floor(x), ops.ceil(x))
 
 
 _STATISTICS: dict[str, Callable[..., Any]] = {"maximum": max, "minimum": min, "mean": mean, "median": median}

@@ -12,8 +12,8 @@ import numpy as np
 from purax import dtypes
 from purax.control.loop import scan
 from purax.core.trace import Tracer
+from purax.lazy import lazy
 from purax.numpy import _ops as ops
-from purax.numpy import linalg
 from purax.numpy.contraction import dot, outer
 from purax.numpy.matrix import diag, vander
 from purax.numpy.promotion import (
@@ -31,6 +31,8 @@ from purax.numpy.shape import ravel
 from purax.numpy.statistics import convolve
 
 __all__ = ["poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots"]
+
+linalg = lazy("purax.numpy.linalg")
 
 
 def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -15,7 +14,7 @@ from purax.control.jit import jit
 from purax.control.loop import fori_loop
 from purax.core.aval import array_aval
 from purax.core.hooks import hooks
-from purax.core.trace import Tracer, aval_of
+from purax.core.trace import aval_of
 from purax.numpy import _ops as ops
 from purax.numpy.indexing import host_value, take
 from purax.numpy.promotion import as_operand, check_arraylike, promote_dtypes
@@ -27,7 +26,6 @@ from purax.runtime.transfer import HOST_LIMIT
 __all__ = [
     "argpartition",
     "argsort",
-    "digitize",
     "lexsort",
     "partition",
     "searchsorted",
@@ -261,43 +259,3 @@ def _rank(keys: list[Any]) -> Any:
         shapes.full((n,), 0, np.int32), shapes.expand_dims(order, (1,)), ops.iota(np.int32, n), numbers, unique_indices=True,
         mode="promise_in_bounds",
     )  # fmt: skip
-
-
-def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
-    """Number of the bin that each element lies in.
-
-    Parameters
-    ----------
-    x : real array
-    bins : real array with one axis, rising or falling
-    right : bool
-        Whether a bin includes its right edge, rather than its left.
-    method : str, optional
-        As in `searchsorted`.
-
-    Returns
-    -------
-    integer array of the shape of `x`
-    """
-    check_arraylike("digitize", x, bins)
-    x, bins = as_operand(x), as_operand(bins)
-    if bins.aval.ndim != 1:
-        raise errors.ShapeError(f"digitize: bins must be a 1-dimensional array; got shape {bins.aval.shape}")
-    if bins.aval.shape[0] == 0:
-        return shapes.full(x.aval.shape, 0, dtypes.default_int())
-    side = "left" if right else "right"
-    how = method or "scan"
-    known = not isinstance(bins, Tracer) or bins.concrete() is not None
-    if known:
-        edges = np.asarray(bins)
-        if edges[-1] >= edges[0]:
-            return searchsorted(bins, x, side, method=how)
-    n = operator.index(bins.aval.shape[0])
-    other = "right" if right else "left"
-    behind = searchsorted(ops.rev(bins, (0,)), x, other, method=how)
-    falling = ops.sub(shapes.full_like_aval(behind.aval, n), behind)
-    if known:
-        return falling
-    rising = searchsorted(bins, x, side, method=how)
-    first, last = (shapes.reshape(shapes.slice_in_dim(bins, i, i + 1), ()) for i in (0, n - 1))
-    return hooks.numpy.where(ops.ge(last, first), rising, falling)

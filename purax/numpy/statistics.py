@@ -88,7 +88,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     side = "right" if not right else "left"
     how = {} if method is None else {"method": method}
     up = searchsorted(bins, x, side=side, **how)
-    down = ops.sub(ops.full_like(up, bins.aval.size), searchsorted(ops.rev(bins, (0,)), x, side="left" if not right else "right", **how))
+    down = ops.sub(ops.full_like(up, bins.aval.size), searchsorted(ops.rev(bins, (0,)), x, side=side, **how))
     rising = ops.ge(bins[-1], bins[0])
     return where(rising, up, down)
 
@@ -571,7 +571,7 @@ def _convolve(name: str, x: Any, y: Any, mode: str, precision: Any, preferred: A
         padding = (0, 0)
     elif mode == "same":
         short = (width - 1) // 2
-        padding = (short, width - 1 - short) if backward else (width - 1 - short, short)
+        padding = (width - 1 - short, short)
     elif mode == "full":
         padding = (width - 1, width - 1)
     else:

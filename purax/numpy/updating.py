@@ -20,9 +20,10 @@ from purax.core.hooks import hooks
 from purax.core.trace import aval_of
 from purax.numpy import _ops as ops
 from purax.numpy.index_rules import Layout, is_basic, parse
-from purax.numpy.indexing import nonzero, read
+from purax.numpy.indexing import host_index, nonzero, read, settle
 from purax.numpy.promotion import as_operand, check_arraylike
 from purax.pipeline import debug
+from purax.pipeline.evaluate import quiet
 from purax.primitives import shape as shapes
 from purax.primitives.gather import GatherScatterMode
 from purax.primitives.scatter import ScatterDimensionNumbers
@@ -84,10 +85,6 @@ class IndexUpdateRef:
         out_sharding: Any = None, wrap_negative_indices: bool = True,
     ) -> Any:  # fmt: skip
         """`x[index] = values`."""
-        if mode is None and wrap_negative_indices:
-            found = _set_host(self.array, self.index, values)
-            if found is not None:
-                return found
         return _update(_SET, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
 
     def add(
@@ -167,8 +164,8 @@ def index_update(x: Any) -> IndexUpdate:
 # --- how an update is done -----------------------------------------------------------------------------------------------------
 
 
-def _set_host(x: Any, index: Any, values: Any) -> Any:
-    """A basic update of a small array on the host; None where that is not so simple."""
+def _update_host(ufunc: Any, x: Any, index: Any, values: Any) -> Any:
+    """An update of a small array on the host, by a NumPy ufunc of old and new (None replaces); None where it is not so simple."""
     if type(x) is not Array:
         return None
     old, aval = x._np, x.aval
@@ -176,22 +173,32 @@ def _set_host(x: Any, index: Any, values: Any) -> Any:
         return None
     kind = type(values)
     if kind is float:
-        if old.dtype.kind != "f":
+        if old.dtype.kind != "f" or not -65504.0 <= values <= 65504.0:  # beyond the range of float16 NumPy may warn
             return None
     elif kind is int:
-        if old.dtype.kind not in "iuf":
+        if old.dtype.kind not in "iuf" or not -65504 <= values <= 65504:
             return None
-    elif kind is Array and values.aval.dtype == aval.dtype and not values.aval.weak_type:
+    elif kind is Array and values.aval.dtype == aval.dtype and old.dtype.kind in "iuf":
         values = values._np
         if values is None:
             return None
     else:
         return None
-    if (type(index) is not int and not is_basic(index)) or debug.active():
+    basic = type(index) is int or is_basic(index)
+    if not basic:
+        index = host_index(aval.shape, index, clip=False, limit=HOST_LIMIT)
+        if index is None:
+            return None
+    elif debug.active():
         return None
     new = old.copy()
     try:
-        new[index] = values
+        if ufunc is None:
+            new[index] = values
+        elif basic:
+            new[index] = quiet(ufunc, old[index], values)
+        else:
+            quiet(ufunc.at, new, index, values)
     except (IndexError, ValueError, OverflowError):
         return None  # the other way words the message
     return wrap_host(array_aval(aval.shape, aval.dtype), new)
@@ -200,30 +207,34 @@ def _set_host(x: Any, index: Any, values: Any) -> Any:
 class _Update:
     """One kind of update: as a scatter, and on the two halves of a window."""
 
-    __slots__ = ("combine", "primitive")
+    __slots__ = ("combine", "primitive", "ufunc")
 
-    def __init__(self, primitive: Any, combine: Any) -> None:
-        self.primitive, self.combine = primitive, combine
+    def __init__(self, primitive: Any, combine: Any, ufunc: Any) -> None:
+        self.primitive, self.combine, self.ufunc = primitive, combine, ufunc
 
 
 def _sum(x: Any, y: Any) -> Any:
     return ops.bitwise_or(x, y) if dtypes.is_bool(x.aval.dtype) else ops.add(x, y)
 
 
-_SET = _Update(ops.scatter_p, lambda old, new: new)
-_ADD = _Update(ops.scatter_add_p, _sum)
-_SUB = _Update(ops.scatter_sub_p, lambda old, new: ops.sub(old, new))
-_MUL = _Update(ops.scatter_mul_p, lambda old, new: ops.mul(old, new))
-_MIN = _Update(ops.scatter_min_p, lambda old, new: ops.min(old, new))
-_MAX = _Update(ops.scatter_max_p, lambda old, new: ops.max(old, new))
+_SET = _Update(ops.scatter_p, lambda old, new: new, None)
+_ADD = _Update(ops.scatter_add_p, _sum, np.add)
+_SUB = _Update(ops.scatter_sub_p, lambda old, new: ops.sub(old, new), np.subtract)
+_MUL = _Update(ops.scatter_mul_p, lambda old, new: ops.mul(old, new), np.multiply)
+_MIN = _Update(ops.scatter_min_p, lambda old, new: ops.min(old, new), np.minimum)
+_MAX = _Update(ops.scatter_max_p, lambda old, new: ops.max(old, new), np.maximum)
 
 
 def _update(
     kind: _Update, x: Any, index: Any, values: Any, indices_are_sorted: bool, unique_indices: bool, mode: Any, wrap: bool
 ) -> Any:
+    if mode is None and wrap:
+        found = _update_host(kind.ufunc, x, index, values)
+        if found is not None:
+            return found
     parsed = GatherScatterMode.from_any(mode)
     parts = parse(x.aval.shape, index, checked=mode is None and wrap, wrap=wrap)
-    layout = Layout(x.aval.shape, parts)
+    layout = Layout(x.aval.shape, settle(parts, x.aval.shape, wrap))
     updates = converted(values, x.aval)
     if x.aval.weak_type and not updates.aval.weak_type:
         x = ops.convert_element_type(x, x.aval.dtype)

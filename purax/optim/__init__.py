@@ -7,7 +7,7 @@ updates, state = optimizer.update(gradients, state, params)
 params = optim.apply_updates(params, updates)
 """
 
-from purax.optim import losses, schedules, transforms, tree, tree_utils
+from purax.optim import losses, projections, schedules, transforms, tree, tree_utils
 from purax.optim.algorithms.adabelief import ScaleByBeliefState, adabelief, scale_by_belief
 from purax.optim.algorithms.adadelta import ScaleByAdaDeltaState, adadelta, scale_by_adadelta
 from purax.optim.algorithms.adafactor import FactoredState, adafactor, scale_by_factored_rms
@@ -132,6 +132,8 @@ from purax.optim.losses.regression import (
     squared_error,
     triplet_margin_loss,
 )
+from purax.optim.losses.segmentation import binary_dice_loss, dice_loss, multiclass_generalized_dice_loss
+from purax.optim.losses.sequence import ctc_loss, ctc_loss_with_forward_probs, ranking_softmax_loss
 from purax.optim.mask import (
     ConditionallyMaskState,
     ConditionallyTransformState,
@@ -285,6 +287,7 @@ __all__ = [
     "apply_if_finite",
     "apply_updates",
     "bias_correction",
+    "binary_dice_loss",
     "centralize",
     "chain",
     "clip",
@@ -298,6 +301,9 @@ __all__ = [
     "cosine_distance",
     "cosine_onecycle_schedule",
     "cosine_similarity",
+    "ctc_loss",
+    "ctc_loss_with_forward_probs",
+    "dice_loss",
     "ema",
     "exponential_decay",
     "flatten",
@@ -331,6 +337,7 @@ __all__ = [
     "measure_with_ema",
     "monitor",
     "multi_transform",
+    "multiclass_generalized_dice_loss",
     "multiclass_hinge_loss",
     "multiclass_perceptron_loss",
     "nadam",
@@ -353,7 +360,9 @@ __all__ = [
     "poly_loss_cross_entropy",
     "polyak_sgd",
     "polynomial_schedule",
+    "projections",
     "radam",
+    "ranking_softmax_loss",
     "rmsprop",
     "rprop",
     "safe_increment",

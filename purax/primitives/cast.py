@@ -40,7 +40,7 @@ class ConvertElementType(Primitive):
                     f"random keys cannot be converted ({operands.dtype_name(operand)} to {operands.dtype_name(new_dtype)}); "
                     "use random.key_data and random.wrap_key_data"
                 )
-        elif new_dtype not in dtypes.HLO_NAMES:
+        elif new_dtype not in dtypes.HLO_NAMES or new_dtype == dtypes.float0:
             raise errors.DTypeError(f"arrays cannot have the dtype {new_dtype}")
         return (array_aval(operand.shape, new_dtype, weak_type, operand.varying),)
 

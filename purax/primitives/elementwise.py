@@ -46,8 +46,11 @@ BOTH = Kinds("bool, integer, floating or complex", (*ORDERED, *COMPLEX))
 
 
 def _strong_product(t: Any, d: Any, *, both: bool) -> Any:
+    product = t * d
+    if t.all() and (not both or d.all()):
+        return product
     zero = (t == 0) | (d == 0) if both else t == 0
-    return np.where(zero, t.dtype.type(0), t * d)
+    return np.where(zero, t.dtype.type(0), product)
 
 
 def _lower_strong(b: Any, ins: Any, outs: Any, *, both: bool) -> list[Any]:
@@ -275,14 +278,16 @@ def maximum(x: Any, y: Any) -> Any:
     """`numpy.maximum` with +0 above -0."""
     if x.dtype.kind != "f":
         return np.maximum(x, y)
-    return np.where((x == 0) & (y == 0), x + y, np.maximum(x, y))
+    larger = np.maximum(x, y)
+    return larger if larger.all() else np.where((x == 0) & (y == 0), x + y, larger)
 
 
 def minimum(x: Any, y: Any) -> Any:
     """`numpy.minimum` with -0 below +0."""
     if x.dtype.kind != "f":
         return np.minimum(x, y)
-    return np.where((x == 0) & (y == 0), -(-x - y), np.minimum(x, y))
+    smaller = np.minimum(x, y)
+    return smaller if smaller.all() else np.where((x == 0) & (y == 0), -(-x - y), smaller)
 
 
 max_p = Elementwise(
@@ -294,8 +299,9 @@ min_p = Elementwise(
     lambda t, z, x, y: _tie(t, z, x, y), lambda t, z, x, y: _tie(t, z, y, x), exact=on(HOST),
 )  # fmt: skip
 nextafter_p = Elementwise(
-    "nextafter", (FLOAT, FLOAT), "chlo.next_after", lambda x, y: np.where(x == y, y, np.nextafter(x, y)), None, None
-)
+    "nextafter", (FLOAT, FLOAT), "chlo.next_after", lambda x, y: np.where(x == y, y, np.nextafter(x, y)),
+    lambda t, z, x, y: t, None,
+)  # fmt: skip
 
 # --- the user's functions -------------------------------------------------------------------------------------------
 

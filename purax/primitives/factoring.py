@@ -161,21 +161,7 @@ def rows_of(x: Any, permutation: Any) -> Any:
     """The rows of matrices in the order of the permutations."""
     aval, index = aval_of(x), aval_of(permutation)
     full = shape.broadcast_in_dim(permutation, (*index.shape, aval.shape[-1]), tuple(range(index.ndim)))
-    return take_along(x, full, aval.ndim - 2)
-
-
-def take_along(x: Any, index: Any, axis: int) -> Any:
-    """Elements along `axis` at indices of the same rank, all in bounds."""
-    aval, target = aval_of(x), aval_of(index)
-    others = [a for a in range(aval.ndim) if a != axis]
-    columns = [shape.broadcasted_iota(np.int32, (*target.shape, 1), a) for a in others]
-    at = shape.expand_dims(index, (target.ndim,))
-    pieces = []
-    for a in range(aval.ndim):
-        pieces.append(at if a == axis else columns[others.index(a)])
-    indices = joining.concatenate(pieces, target.ndim)
-    numbers = gather.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=tuple(range(aval.ndim)), start_index_map=tuple(range(aval.ndim)))
-    return gather.gather(x, indices, numbers, (1,) * aval.ndim, mode="promise_in_bounds")
+    return gather.take_along(x, full, aval.ndim - 2)
 
 
 class PivotsToPermutation(MatrixFunction):

@@ -113,7 +113,7 @@ def _counts(sizes: tuple[int, ...]) -> tuple[Any, Any]:
     if size <= 1 << 32:
         return shapes.full(sizes, 0, _UINT32), shapes.reshape(shapes.iota(_UINT32, size), sizes)
     numbers = shapes.reshape(shapes.iota(_UINTS[64], size), sizes)
-    high = bits.shift_right_logical(numbers, np.uint64(32))
+    high = bits.shift_right_logical(numbers, 32)
     return cast.convert_element_type(high, _UINT32), cast.convert_element_type(numbers, _UINT32)
 
 
@@ -143,7 +143,7 @@ def _threefry_seed(seeds: Any) -> Any:
     if aval_of(seeds).dtype.itemsize < 8:
         return _stack([shapes.full_like(low, 0), low])
     wide = cast.convert_element_type(seeds, _UINTS[64])
-    return _stack([cast.convert_element_type(bits.shift_right_logical(wide, np.uint64(32)), _UINT32), low])
+    return _stack([cast.convert_element_type(bits.shift_right_logical(wide, 32), _UINT32), low])
 
 
 def _threefry_split(words: Any, shape: tuple[int, ...], partitionable: bool) -> Any:
@@ -172,7 +172,7 @@ def _threefry_bits(words: Any, bit_width: int, shape: tuple[int, ...], partition
 
 def _joined(high: Any, low: Any) -> Any:
     high, low = (cast.convert_element_type(x, _UINTS[64]) for x in (high, low))
-    return bits.bitwise_or(bits.shift_left(high, np.uint64(32)), low)
+    return bits.bitwise_or(bits.shift_left(high, 32), low)
 
 
 def _plain_bits(words: Any, dtype: Any, shape: tuple[int, ...]) -> Any:
@@ -317,7 +317,7 @@ class RandomSeed(KeyPrimitive):
         """High and low word of each seed."""
         impl, seeds = params["impl"], values[0]
         low = seeds.astype(np.uint32)
-        high = (seeds.astype(np.uint64) >> np.uint64(32)).astype(np.uint32) if seeds.itemsize == 8 else np.zeros_like(low)
+        high = (seeds.astype(np.uint64) >> 32).astype(np.uint32) if seeds.itemsize == 8 else np.zeros_like(low)
         return (np.stack([high, low] * (impl.key_shape[0] // 2), -1),)
 
     def batch(self, axis: Any, values: Any, dims: Any, **params: Any) -> Any:

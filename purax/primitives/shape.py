@@ -35,6 +35,7 @@ __all__ = [
     "collapse",
     "concatenate",
     "concatenate_p",
+    "dtype",
     "empty",
     "expand_dims",
     "full",
@@ -377,7 +378,8 @@ def align_batch(x: Any, dim: int | None, size: int, target: int) -> Any:
 
 @lru_cache(maxsize=4096)
 def _remembered_scalar(kind: type, value: Any, negative: bool, dtype: Any, weak: bool) -> Any:
-    return wrap_host(array_aval((), dtype, weak), np.asarray(value).astype(dtype))
+    with np.errstate(all="ignore"):
+        return wrap_host(array_aval((), dtype, weak), np.asarray(value).astype(dtype))
 
 
 def scalar(value: Any, dtype: Any, weak: bool = False) -> Any:
@@ -386,7 +388,8 @@ def scalar(value: Any, dtype: Any, weak: bool = False) -> Any:
     if kind is int or kind is bool or (kind is float and value == value):
         # 0 == 0.0 == -0.0 == False, so type and sign are part of the key.
         return _remembered_scalar(kind, value, kind is float and math.copysign(1.0, value) < 0, dtype, weak)
-    return wrap_host(array_aval((), dtype, weak), np.asarray(value).astype(dtype))
+    with np.errstate(all="ignore"):
+        return wrap_host(array_aval((), dtype, weak), np.asarray(value).astype(dtype))
 
 
 def full_like_aval(aval: Any, value: Any) -> Any:
@@ -403,6 +406,11 @@ def _own(x: Any) -> Any:
 
 
 # --- the user's functions ----------------------------------------------------------------------------------------------------
+
+
+def dtype(x: Any) -> Any:
+    """The dtype that `x` has as an array."""
+    return aval_of(x).dtype
 
 
 def broadcast_in_dim(

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -14,16 +16,27 @@ from purax.control.jit import jit
 from purax.data.batch import batches, number_of_batches, shift_images
 from purax.data.source import Digits, load_digits
 from purax.errors import CheckpointMismatchError, ShapeError
-from purax.train.checkpoint import load_params
+from purax.train.checkpoint import load_params, restore, save
+from purax.train.checkpoint.format import read_file
 from purax.train.loop import Result, fit
 from purax.train.metrics import History, count_correct
 from purax.train.state import TrainState
 from purax.transforms.reverse import value_and_grad
 
-__all__ = ["OPTIMIZERS", "DigitsModel", "Settings", "load_model", "make_optimizer", "predict", "train_digits"]
+__all__ = [
+    "OPTIMIZERS",
+    "DigitsModel",
+    "Settings",
+    "load_model",
+    "make_optimizer",
+    "predict",
+    "save_training",
+    "train_digits",
+]
 
 _SHAPE = (8, 8, 1)
 _CLASSES = 10
+_SETTINGS = "purax.settings"
 
 
 class DigitsModel(linen.Module):
@@ -123,6 +136,7 @@ def _augmented_batches(digits: Digits, settings: Settings, epoch: int) -> Iterat
 def train_digits(
     settings: Settings,
     *,
+    resume_from: str | os.PathLike[str] | None = None,
     on_epoch: Callable[[TrainState, History], None] | None = None,
     on_first_loss: Callable[[float], None] | None = None,
     progress: bool = True,
@@ -133,6 +147,9 @@ def train_digits(
     ----------
     settings : Settings
         What the training depends on; the same settings give the same parameters.
+    resume_from : path, optional
+        A checkpoint of a training with the same settings, to go on from its last whole epoch. The result is that of
+        a training that was never interrupted, bit for bit.
     on_epoch, on_first_loss, progress
         As in `fit`.
 
@@ -140,6 +157,13 @@ def train_digits(
     -------
     tuple of (Result, float)
         What `fit` gives, and the accuracy on the held-out images, between 0 and 1.
+
+    Raises
+    ------
+    CheckpointMismatchError
+        If the checkpoint is of a training with other settings.
+    DamagedFileError
+        If the checkpoint is not whole.
     """
     digits = load_digits()
     steps_per_epoch = number_of_batches(len(digits.train_labels), settings.batch_size)
@@ -150,18 +174,49 @@ def train_digits(
         correct = evaluate(state.params, digits.test_images, digits.test_labels)
         return int(correct) / len(digits.test_labels)
 
+    state = first_state(np.uint32(settings.seed))
+    if resume_from is not None:
+        state = _restored(state, settings, resume_from)
     result = fit(
-        first_state(np.uint32(settings.seed)),
+        state,
         lambda state, batch: step(state, *batch),
         lambda epoch: _augmented_batches(digits, settings, epoch),
         epochs=settings.epochs,
         steps_per_epoch=steps_per_epoch,
+        first_epoch=int(state.step) // steps_per_epoch,
         evaluate=lambda state: {"accuracy": accuracy_of(state)},
         on_epoch=on_epoch,
         on_first_loss=on_first_loss,
         progress=progress,
     )
     return result, accuracy_of(result.state)
+
+
+def save_training(path: str | os.PathLike[str], state: TrainState, settings: Settings) -> None:
+    """Save a training so that `train_digits` can go on from it.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    state : TrainState
+        At the end of an epoch.
+    settings : Settings
+        What the training depends on.
+    """
+    save(path, state, {_SETTINGS: json.dumps(settings._asdict())})
+
+
+def _restored(state: TrainState, settings: Settings, path: str | os.PathLike[str]) -> TrainState:
+    text = read_file(path)[1].get(_SETTINGS, "{}")
+    saved, wanted = json.loads(text), settings._asdict()
+    different = [
+        f"{name} was {saved.get(name)}, now {value}" for name, value in wanted.items() if saved.get(name) != value
+    ]
+    if different:
+        raise CheckpointMismatchError(f"{path} is of a training with other settings: {'; '.join(different)}")
+    restored: TrainState = restore(path, state)
+    return restored
 
 
 def load_model(path: str) -> tuple[Any, dict[str, str]]:

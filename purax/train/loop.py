@@ -27,6 +27,7 @@ def fit(
     *,
     epochs: int,
     steps_per_epoch: int,
+    first_epoch: int = 0,
     evaluate: Callable[[Any], Mapping[str, Any]] | None = None,
     on_epoch: Callable[[Any, History], None] | None = None,
     on_first_loss: Callable[[float], None] | None = None,
@@ -44,7 +45,9 @@ def fit(
     epoch_batches : callable
         `epoch_batches(epoch)` gives the batches of an epoch; epochs count from 0.
     epochs, steps_per_epoch : int
-        How many there are (for the progress bar).
+        How many epochs there are in all, and how many steps in each.
+    first_epoch : int
+        Where to start: how many epochs the state has behind it.
     evaluate : callable, optional
         `evaluate(state)` gives numbers by name at the end of each epoch.
     on_epoch : callable, optional
@@ -72,8 +75,9 @@ def fit(
             bar.update(loss=history.losses[-1])
 
     with Progress(epochs * steps_per_epoch, label, enabled=progress) as bar:
+        bar.update(first_epoch * steps_per_epoch)
         try:
-            for epoch in range(epochs):
+            for epoch in range(first_epoch, epochs):
                 for batch in epoch_batches(epoch):
                     next_state, loss = step(state, batch)
                     settle(bar)

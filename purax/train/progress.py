@@ -74,6 +74,8 @@ class Progress:
         """
         self._done += steps
         self._values.update(values)
+        if not steps and not values:
+            return
         if not self._enabled:
             return
         if self._terminal:

@@ -9,12 +9,16 @@ back; walking it forwards pushes tangents. So the contract needs no vjp rules, a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from purax import dtypes, errors, tree
+from purax.core.interpret import eval_jaxpr
+from purax.core.ir import Equation, Jaxpr, Var
+from purax.core.passes import dead_code
 from purax.core.primitive import Linear
 from purax.core.source import current_source
 from purax.core.trace import Trace, Tracer, aval_of, bind_in, current
@@ -175,6 +179,30 @@ class Tape:
                     _accumulate(found, x.index, cotangent)
         return [None if i is None else found.get(i.index) for i in self.inputs]
 
+    def program(self) -> tuple[Jaxpr, list[Any]]:
+        """The map as a jaxpr `(residuals, tangents) -> nonzero output tangents`, and its residuals."""
+        residuals: dict[int, tuple[Any, Var]] = {}
+        variables = {i.index: Var(i.aval) for i in self.inputs if i is not None}
+
+        def atom(x: Any) -> Var:
+            if self._own(x):
+                return variables[x.index]
+            return residuals.setdefault(id(x), (x, Var(aval_of(x))))[1]
+
+        inputs = list(variables.values())
+        eqns = []
+        for entry in self.entries:
+            operands = [atom(x) for x in entry.operands]
+            variables.update((o.index, Var(o.aval)) for o in entry.outs)
+            outs = [variables[o.index] for o in entry.outs]
+            eqns.append(Equation(operands, outs, entry.primitive, entry.params, entry.source))
+        outvars = [atom(o) for o in self.outputs if o is not None]
+        jaxpr = Jaxpr([], [*(v for _, v in residuals.values()), *inputs], outvars, eqns, (), self.trace.name)
+        jaxpr, used = dead_code(jaxpr)
+        kept = [x for (x, _), u in zip(residuals.values(), used, strict=False) if u]
+        invars = [v for (_, v), u in zip(residuals.values(), used, strict=False) if u]
+        return Jaxpr([], [*invars, *inputs], jaxpr.outvars, jaxpr.eqns, (), self.trace.name), kept
+
     def _own(self, x: Any) -> bool:
         return type(x) is LinearTracer and x._trace is self.trace
 
@@ -312,23 +340,48 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     check_arrays("linearize", leaves, lambda: argument_names(fun, primals))
     flat, store = flat_function(fun, treedef, has_aux=has_aux)
     outs, tape = linearize_flat(flat, leaves)
-    out_tree, in_avals, out_avals = store.out_tree, [aval_of(x) for x in leaves], [aval_of(o) for o in outs]
+    jaxpr, residuals = tape.program()
+    signature = _Signature(treedef, store.out_tree, [aval_of(x) for x in leaves], [aval_of(o) for o in outs], tape)
+    pushforward = tree.Partial(functools.partial(_push, jaxpr, signature), *residuals)
+    result = store.out_tree.unflatten(outs), pushforward
+    return (*result, store.aux(strip)) if has_aux else result
 
-    def pushforward(*tangents: Any) -> Any:
+
+class _Signature:
+    """Structures and types of a linearized function, and which of its inputs and outputs the linear program has."""
+
+    def __init__(self, in_tree: Any, out_tree: Any, in_avals: list[Any], out_avals: list[Any], tape: Tape) -> None:
+        self.in_tree, self.out_tree, self.in_avals, self.out_avals = in_tree, out_tree, in_avals, out_avals
+        self.in_used = [i is not None for i in tape.inputs]
+        self.out_used = [o is not None for o in tape.outputs]
+
+    def check(self, tangents: Any) -> list[Any]:
+        """Leaves of the tangents, each of the type of its primal."""
         given, given_tree = tree.flatten(tangents)
-        if given_tree != treedef:
-            raise ValueError(f"linearized function called with tangents of structure {given_tree}, expected {treedef}")
-        for tangent, aval in zip(given, in_avals, strict=True):
-            if is_differentiable(aval.dtype) and (np.shape(tangent) != aval.shape or aval_of(tangent).dtype != aval.dtype):
+        if given_tree != self.in_tree:
+            raise ValueError(
+                "linearized function called with tangents whose structure differs from that of the original primals: "
+                f"got {given_tree}, expected {self.in_tree}"
+            )
+        for tangent, aval in zip(given, self.in_avals, strict=True):
+            if not is_differentiable(aval.dtype):
+                continue
+            if np.shape(tangent) != aval.shape or aval_of(tangent).dtype != aval.dtype:
                 raise ValueError(
                     "linearized function called on tangent values inconsistent with the original primal values: "
-                    f"got tangent {aval_of(tangent).str_short()} for primal {aval.str_short()}"
+                    f"got tangent aval {aval_of(tangent).str_short()} for primal aval {aval.str_short()} but expected {aval.str_short()}"
                 )
-        results = tape.forward([None if i is None else t for i, t in zip(tape.inputs, given, strict=True)])
-        return out_tree.unflatten([explicit(t, a) for t, a in zip(results, out_avals, strict=True)])
+        return given
 
-    result = out_tree.unflatten(outs), pushforward
-    return (*result, store.aux(strip)) if has_aux else result
+
+def _push(jaxpr: Jaxpr, signature: _Signature, *residuals_and_tangents: Any) -> Any:
+    split = len(residuals_and_tangents) - len(tree.treedef_children(signature.in_tree))
+    residuals, tangents = residuals_and_tangents[:split], residuals_and_tangents[split:]
+    given = signature.check(tangents)
+    inputs = [t for t, used in zip(given, signature.in_used, strict=True) if used]
+    results = iter(eval_jaxpr(jaxpr, (), *residuals, *inputs))
+    full = [next(results) if used else None for used in signature.out_used]
+    return signature.out_tree.unflatten([explicit(t, a) for t, a in zip(full, signature.out_avals, strict=True)])
 
 
 def grad(

@@ -164,6 +164,20 @@ def test_an_interrupt_keeps_the_parameters_of_the_last_epoch(tmp_path):
     assert "interrupted" in err
     assert "Traceback" not in err
     assert main(["predict", str(path), "--index", "0"]) == 0
+    assert (tmp_path / "checkpoint.safetensors").exists()
+
+
+def test_resuming_with_other_settings_is_refused(folder, capsys):
+    assert main(["train", "digits", "--epochs", "9", "--out", str(folder), "--resume", "--quiet"]) == 1
+    assert "epochs was 5, now 9" in capsys.readouterr().err
+
+
+def test_resuming_a_finished_training_gives_its_result(folder, capsys):
+    before = (folder / "params.safetensors").read_bytes()
+    words = ["train", "digits", "--epochs", "5", "--out", str(folder), "--resume", "--quiet", "--no-picture"]
+    assert main(words) == 0
+    assert "test accuracy" in capsys.readouterr().out
+    assert (folder / "params.safetensors").read_bytes() == before
 
 
 def test_two_commands_find_what_they_need_without_loading_matplotlib():

@@ -36,6 +36,9 @@ LOSS_INPUTS = {
     "B": np.array([[0.3, -0.2, 0.5], [1.5, -1.5, -2.0]], np.float32),
     "E": np.array([[1, 0, 0.5], [0, 2, 0], [0.5, 0.1, 1], [0.3, 1, -1]], np.float32),
     "K": np.array([0, 1, 0, 1], np.int32),
+    "C": np.random.default_rng(0).standard_normal((2, 6, 4)).astype(np.float32),
+    "T": np.array([[2, 2, 3], [3, 2, 1]], np.int32),
+    "M": np.array([0, 0, 0, 0, 0, 1], np.float32),
 }
 
 
@@ -48,8 +51,10 @@ def test_six_steps_of_an_optimizer_end_where_optax_ends(text):
         grads = {name: pnp.asarray(gradient(name, np.asarray(value), step)) for name, value in params.items()}
         updates, state = optimizer.update(grads, state, params)
         params = optim.apply_updates(params, updates)
+    # The length of radam's average is the small difference of two large float32 numbers.
+    rtol = 3e-4 if "radam" in text else 3e-5
     for name, expected in PARITY["optimizers"][text].items():
-        np.testing.assert_allclose(np.asarray(params[name]), expected, rtol=3e-5, atol=3e-6, err_msg=name)
+        np.testing.assert_allclose(np.asarray(params[name]), expected, rtol=rtol, atol=rtol / 10, err_msg=name)
 
 
 @pytest.mark.parametrize("text", PARITY["schedules"])

@@ -23,7 +23,7 @@ UNARY = [
     (special.digamma_p, POSITIVE), (special.bessel_i0e_p, X), (special.bessel_i1e_p, X),
 ]  # fmt: skip
 BINARY = [
-    (special.igamma_p, POSITIVE, OTHER, None), (special.igammac_p, POSITIVE, OTHER, None),
+    (special.igamma_p, POSITIVE, OTHER, (1,)), (special.igammac_p, POSITIVE, OTHER, (1,)),
     (special.igamma_grad_a_p, POSITIVE, OTHER, (1,)), (special.random_gamma_grad_p, POSITIVE, OTHER, ()),
     (special.zeta_p, POSITIVE + 1, OTHER, (1,)), (special.polygamma_p, ORDER, POSITIVE, (1,)),
 ]  # fmt: skip

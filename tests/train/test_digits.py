@@ -2,10 +2,11 @@
 import numpy as np
 import pytest
 
+from purax import tree
 from purax.data import load_digits
 from purax.errors import CheckpointMismatchError, ShapeError
 from purax.train import checkpoint
-from purax.train.digits import Settings, load_model, predict, train_digits
+from purax.train.digits import Settings, load_model, predict, save_training, train_digits
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +47,24 @@ def test_saved_parameters_label_images_of_any_usual_form(trained, tmp_path):
         predict(params, np.zeros((28, 28)))
     with pytest.raises(ShapeError, match="must be numbers"):
         predict(params, np.full((8, 8), "x"))
+
+
+def test_a_resumed_training_ends_where_an_uninterrupted_one_ends_bit_for_bit(tmp_path):
+    settings = Settings(epochs=3, batch_size=256)
+    path = tmp_path / "checkpoint.safetensors"
+
+    def stop_after_the_second(state, history):
+        save_training(path, state, settings)
+        if len(history.epochs) == 2:
+            raise KeyboardInterrupt
+
+    whole, _ = train_digits(settings, progress=False)
+    part, _ = train_digits(settings, on_epoch=stop_after_the_second, progress=False)
+    assert part.interrupted
+    rest, _ = train_digits(settings, resume_from=path, progress=False)
+    assert rest.history.losses == whole.history.losses[-5:]
+    for left, right in zip(tree.leaves(rest.state.params), tree.leaves(whole.state.params), strict=True):
+        np.testing.assert_array_equal(np.asarray(left), np.asarray(right))
 
 
 def test_parameters_of_another_model_are_refused(tmp_path):

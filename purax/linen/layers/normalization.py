@@ -17,7 +17,7 @@ from purax.linen.declare import compact
 from purax.linen.dtypes import canonicalize_dtype
 from purax.linen.module import Module, merge_param
 from purax.primitives.collective import pmean
-from purax.primitives.elementwise import rsqrt
+from purax.primitives.power import rsqrt
 
 __all__ = ["BatchNorm", "GroupNorm", "InstanceNorm", "LayerNorm", "RMSNorm"]
 

@@ -16,7 +16,7 @@ from purax.linen.dtypes import canonicalize_dtype
 from purax.linen.layers.normalization import normal_axes
 from purax.linen.lift import map_variables
 from purax.linen.module import Module
-from purax.primitives.elementwise import rsqrt
+from purax.primitives.power import rsqrt
 from purax.primitives.stop_gradient import stop_gradient
 
 __all__ = ["SpectralNorm", "WeightNorm"]

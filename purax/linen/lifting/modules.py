@@ -46,7 +46,6 @@ class _Taken:
         key = id(value) if isinstance(value, Variable) else value._id
         if key not in self._places:
             if isinstance(value, Module):
-                value._try_setup(shallow=True)
                 for held in _fields(value).values():
                     map_attribute(lambda _, leaf: self._take(leaf) if _is_bound(leaf) else None, held)
             self._places[key] = len(self.scopes)

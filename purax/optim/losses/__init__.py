@@ -28,11 +28,17 @@ from purax.optim.losses.regression import (
     squared_error,
     triplet_margin_loss,
 )
+from purax.optim.losses.segmentation import binary_dice_loss, dice_loss, multiclass_generalized_dice_loss
+from purax.optim.losses.sequence import ctc_loss, ctc_loss_with_forward_probs, ranking_softmax_loss
 
 __all__ = [
+    "binary_dice_loss",
     "convex_kl_divergence",
     "cosine_distance",
     "cosine_similarity",
+    "ctc_loss",
+    "ctc_loss_with_forward_probs",
+    "dice_loss",
     "generalized_kl_divergence",
     "hinge_loss",
     "huber_loss",
@@ -40,11 +46,13 @@ __all__ = [
     "kl_divergence_with_log_targets",
     "l2_loss",
     "log_cosh",
+    "multiclass_generalized_dice_loss",
     "multiclass_hinge_loss",
     "multiclass_perceptron_loss",
     "ntxent",
     "perceptron_loss",
     "poly_loss_cross_entropy",
+    "ranking_softmax_loss",
     "safe_softmax_cross_entropy",
     "sigmoid_binary_cross_entropy",
     "sigmoid_focal_loss",

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of `lax.linalg`: factorizations, systems of equations, and small functions composed of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from purax.core.trace import aval_of
+from purax.primitives import cast, elementwise, factoring, joining, lapack, reduction, shape, spectral
+from purax.primitives.determinant import det, det_p, slogdet, slogdet_p
+from purax.primitives.factoring import (
+    cholesky, cholesky_p, geqp3, geqp3_p, geqrf, geqrf_p, hessenberg, hessenberg_p, householder_product, householder_product_p, lu,
+    lu_p, lu_pivots_to_permutation, lu_pivots_to_permutation_p, ormqr, ormqr_p, qr, qr_p, tridiagonal, tridiagonal_p,
+)  # fmt: skip
+from purax.primitives.solving import triangular_solve, triangular_solve_p, tridiagonal_solve, tridiagonal_solve_p
+from purax.primitives.spectral import (
+    EighImplementation, EigImplementation, SvdAlgorithm, eig, eig_p, eigh, eigh_p, schur, schur_p, svd, svd_p,
+)  # fmt: skip
+
+__all__ = [
+    "EigImplementation", "EighImplementation", "SvdAlgorithm", "cholesky", "cholesky_p", "cholesky_update", "det", "det_p", "eig",
+    "eig_p", "eigh", "eigh_p", "geqp3", "geqp3_p", "geqrf", "geqrf_p", "hessenberg", "hessenberg_p", "householder_product",
+    "householder_product_p", "lu", "lu_p", "lu_pivots_to_permutation", "lu_pivots_to_permutation_p", "ormqr", "ormqr_p", "qdwh",
+    "qr", "qr_p", "schur", "schur_p", "slogdet", "slogdet_p", "svd", "svd_p", "symmetric_product", "triangular_solve",
+    "triangular_solve_p", "tridiagonal", "tridiagonal_p", "tridiagonal_solve", "tridiagonal_solve_p",
+]  # fmt: skip
+
+
+def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
+    """The upper triangular R' with R'^T R' = R^T R + w w^T, from `r_matrix` float[n, n] and `w_vector` float[n].
+
+    The rows of R and w are brought to triangular form by reflections.
+    """
+    stacked = joining.concatenate([r_matrix, shape.expand_dims(w_vector, (0,))], 0)
+    (_, r) = factoring.qr(stacked, full_matrices=False)
+    signs = elementwise.sign(lapack.diagonal(r))
+    signs = elementwise.select(elementwise.eq(signs, shape.full_like(signs, 0)), shape.full_like(signs, 1), signs)
+    return elementwise.mul(r, spectral.column_of(signs, r))
+
+
+def symmetric_product(a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False) -> Any:
+    """alpha a a^T + beta c of a[..., n, k] and symmetric c[..., n, n]; of the result only the lower triangle need be read."""
+    product = lapack.matmul(a_matrix, lapack.transposed(a_matrix))
+    out = elementwise.add(
+        elementwise.mul(product, shape.full_like(product, alpha)), elementwise.mul(c_matrix, shape.full_like(c_matrix, beta))
+    )
+    if not symmetrize_output:
+        return out
+    strict = lapack.triangle(out, True, -1)
+    return elementwise.add(lapack.triangle(out, True), lapack.transposed(strict))
+
+
+def qdwh(
+    x: Any, *, is_hermitian: bool = False, max_iterations: int | None = None, eps: float | None = None,
+    dynamic_shape: tuple[int, int] | None = None,
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    """Polar decomposition x = u h of inexact[m, n], m >= n, with orthonormal u and positive semidefinite h.
+
+    It comes from the singular value decomposition: the number of iterations is 1, and whether it converged is whether it is finite.
+    """
+    u, s, vh = spectral.svd(x, full_matrices=False)
+    unitary = lapack.matmul(u, vh)
+    positive = factoring.symmetrized(lapack.matmul(lapack.columns_scaled(lapack.adjoint(vh), s), vh))
+    finite = reduction.reduce_and(elementwise.is_finite(s), tuple(range(aval_of(s).ndim)))
+    return unitary, positive, cast.convert_element_type(shape.full((), 1, np.int32), np.int32), finite
