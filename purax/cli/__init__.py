@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
 
     train = commands.add_parser("train", help="train a model on data that come with purax")
     train.add_argument("task", choices=["digits"], help="handwritten digits, 8 x 8 pixels")
-    train.add_argument("--epochs", type=_positive, default=25, help="times through the data (default: %(default)s)")
+    train.add_argument("--epochs", type=_positive, default=30, help="times through the data (default: %(default)s)")
     train.add_argument("--batch-size", type=_positive, default=64, help="images in a step (default: %(default)s)")
     train.add_argument("--seed", type=_seed, default=0, help="of everything random (default: %(default)s)")
     train.add_argument("--optimizer", choices=_OPTIMIZERS, default="adam", help="default: %(default)s")

@@ -36,9 +36,14 @@ class Cond(Primitive):
         All with the same types of inputs and outputs.
     """
 
+    types_axes = True
+
     def infer(self, index: Any, *avals: Any, branches: tuple[Jaxpr, ...]) -> Any:
         """Types of the outputs of the branches."""
-        return branches[0].out_avals
+        return tuple([
+            row[0].with_varying(index.varying.union(*[a.varying for a in row]))
+            for row in zip(*[j.out_avals for j in branches], strict=True)
+        ])  # fmt: skip
 
     def effects(self, params: dict[str, Any]) -> frozenset[Any]:
         """Effects of all branches."""
@@ -297,7 +302,7 @@ def _same_outputs(what: str, jaxprs: Sequence[Jaxpr], roles: Sequence[str], out_
             wrong.append((i, row))
         if any(a.weak_type and a.dtype != target.dtype and dtypes.promote_types(a.dtype, target.dtype) != target.dtype for a in row):
             wrong.append((i, row))
-        wanted.append(target)
+        wanted.append(target.with_varying(frozenset().union(*[a.varying for a in row])))
     if wrong:
         paths = [tree.keystr(p) or "the output" for p, _ in tree.leaves_with_path(out_tree.unflatten(range(len(rows))))]
         lines = "\n".join(

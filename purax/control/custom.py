@@ -147,6 +147,8 @@ def _insert(args: list[Any], static: Sequence[tuple[int, Any]]) -> list[Any]:
 class CustomJvpCall(Primitive):
     """Call of a function with a jvp rule. `fun` is callable (eager) or None; then `jaxpr` is the function, constants first."""
 
+    types_axes = True
+
     def run(self, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """Run the function."""
         if params["jaxpr"] is not None:
@@ -359,6 +361,8 @@ class _Residuals(_Rule):
 
 class CustomVjpCall(Primitive):
     """Call of a function with forward and backward rules; see CustomJvpCall."""
+
+    types_axes = True
 
     run = CustomJvpCall.run
     transpose = Undefined("the derivative of a custom_vjp function is given by its rules")

@@ -44,6 +44,8 @@ _trace_key = config.trace_key
 class Jit(Primitive):
     """Call of a program: `jaxpr` (no constants) on the operands. Every transformation of the call is a call of a program."""
 
+    types_axes = True
+
     def infer(self, *avals: Any, jaxpr: Jaxpr, name: str, inline: bool) -> Any:
         """Types of the outputs of the program."""
         return jaxpr.out_avals

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes, errors, tree
-from purax.control.program import build, cast_weak, stage_tree
+from purax.control.program import build, cast_weak, marked, stage_tree
 from purax.control.scan import scan_p
 from purax.control.while_loop import while_p
 from purax.core.hooks import hooks
@@ -153,7 +153,7 @@ def _check_pair(f: Any, out_tree: Any, jaxpr: Jaxpr) -> None:
 
 
 def _promote_carry(init: Sequence[Any], given: Sequence[Any], outs: Sequence[Any]) -> list[Any] | None:
-    """Initial values whose weak types were raised to what the body returns; None when nothing is to be changed."""
+    """Initial values with weak types and named axes raised to what the body returns; None when nothing is to be changed."""
     changed = False
     out = []
     for x, a, b in zip(init, given, outs, strict=True):
@@ -163,6 +163,9 @@ def _promote_carry(init: Sequence[Any], given: Sequence[Any], outs: Sequence[Any
                 out.append(x)
                 continue
             x = cast.convert_element_type_p.bind1(x, new_dtype=dtype, weak_type=b.weak_type)
+            changed = True
+        if not b.varying <= a.varying:
+            x = marked(x, b.varying - a.varying)
             changed = True
         out.append(x)
     return out if changed else None

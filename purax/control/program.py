@@ -10,7 +10,7 @@ from purax import errors, tree
 from purax.core.ir import ClosedJaxpr, Jaxpr, Var, intern, open_constants
 from purax.core.stage import stage
 from purax.core.trace import aval_of
-from purax.primitives import cast
+from purax.primitives import cast, collective
 
 __all__ = ["build", "cast_weak", "merge", "partition", "permuted", "stage_tree", "take"]
 
@@ -88,8 +88,13 @@ def cast_weak(values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
         have = aval_of(x)
         if have.dtype != aval.dtype or have.weak_type != aval.weak_type:
             x = cast.convert_element_type_p.bind1(x, new_dtype=aval.dtype, weak_type=aval.weak_type)
-        out.append(x)
+        out.append(marked(x, aval.varying - have.varying) if aval.varying else x)
     return out
+
+
+def marked(x: Any, axes: frozenset[Any]) -> Any:
+    """`x`, counted as varying over these named axes, too."""
+    return collective.pvary_p.bind1(x, axes=tuple(sorted(axes, key=str))) if axes else x
 
 
 def variables(avals: Sequence[Any]) -> list[Var]:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from purax import tree
+from purax import config, tree
 from purax.control.jit import Jit
 from purax.control.program import build, stage_tree
-from purax.core.interpret import eval_jaxpr
+from purax.core.axes import axis_environment
 from purax.core.ir import Jaxpr, Literal, Var, intern
 from purax.core.passes import dead_code
-from purax.core.trace import aval_of
+from purax.core.trace import Tracer, aval_of
 from purax.primitives import barrier
 from purax.primitives.base import LinearUnary, is_linear
 from purax.transforms.flat import argument_names, check_arrays, name_of
@@ -126,6 +126,8 @@ class RematLinear(Jit):
 
     A barrier keeps the compiler from merging that computation with the first one.
     """
+
+    types_axes = True
 
     def infer(self, *avals: Any, jaxpr: Jaxpr, name: str, inline: bool, prevent_cse: bool) -> Any:
         """Types of the outputs of the program."""
@@ -245,6 +247,7 @@ def checkpoint(
     if fun is None:
         return lambda f: checkpoint(f, prevent_cse=prevent_cse, static_argnums=static_argnums, policy=policy)
     positions = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    programs: dict[Any, Any] = {}  # traced once per type of the arguments, unless traced values are captured
 
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         static = {p % len(args) if p < 0 else p for p in positions}
@@ -259,9 +262,18 @@ def checkpoint(
             return fun(*[args[i] if i in static else next(rest) for i in range(len(args))], **kwargs)
 
         call.__name__ = name_of(fun)
-        jaxpr, consts, out_tree = stage_tree(call, in_tree, [aval_of(x) for x in leaves], name_of(fun), "checkpoint")
+        avals = tuple([aval_of(x) for x in leaves])
+        key = (in_tree, avals, config.trace_key(), tuple(axis_environment.get().items()))
+        key = (*key, *[(i, type(args[i]), args[i]) for i in sorted(static)])
+        found = programs.get(key)
+        if found is None:
+            jaxpr, consts, out_tree = stage_tree(call, in_tree, avals, name_of(fun), "checkpoint")
+            found = (intern(jaxpr), consts, out_tree)
+            if not any(isinstance(c, Tracer) for c in consts):
+                programs[key] = found
+        jaxpr, consts, out_tree = found
         outs = remat_p.bind(
-            *consts, *leaves, jaxpr=intern(jaxpr), name=name_of(fun), inline=True, policy=policy, prevent_cse=prevent_cse
+            *consts, *leaves, jaxpr=jaxpr, name=name_of(fun), inline=True, policy=policy, prevent_cse=prevent_cse
         )
         return out_tree.unflatten(outs)
 

@@ -37,6 +37,8 @@ class Scan(Primitive):
         How many operands are constants and carry.
     """
 
+    types_axes = True
+
     def infer(self, *avals: Any, jaxpr: Jaxpr, length: int, reverse: bool, unroll: int, consts: int, carry: int) -> Any:
         """Types of the carry, and stacked types of the outputs."""
         outs = jaxpr.out_avals

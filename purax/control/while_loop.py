@@ -33,6 +33,8 @@ class While(Primitive):
     condition_consts, body_consts : int
     """
 
+    types_axes = True
+
     def infer(self, *avals: Any, condition: Jaxpr, body: Jaxpr, condition_consts: int, body_consts: int) -> Any:
         """Types of the values."""
         return body.out_avals

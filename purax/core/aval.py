@@ -142,6 +142,10 @@ class AbstractToken:
     size = 0
     hlo = "!stablehlo.token"
 
+    def with_varying(self, varying: frozenset[str]) -> AbstractToken:
+        """Tokens vary over no axis."""
+        return self
+
     def str_short(self, short_dtypes: bool = False) -> str:
         """Name used in printed programs."""
         return "token[]"

@@ -20,6 +20,7 @@ __all__ = ["Linear", "Primitive", "Undefined", "registry"]
 registry: dict[str, Primitive] = {}
 _REQUIRED = ("infer", "reference", "jvp", "batch", "lower")
 _NO_EFFECTS: frozenset[Any] = frozenset()
+_NO_AXES: frozenset[Any] = frozenset()
 
 
 class Undefined:
@@ -76,6 +77,7 @@ class Primitive:
     name: str
     exact: Any = False
     names_axes: ClassVar[bool] = False  # collectives: params["axes"] names mapped axes
+    types_axes: ClassVar[bool] = False  # `infer` says over which named axes the outputs vary (collectives, holders of programs)
     run: Any = None
     stage: Any = None
     linearize: Any = None
@@ -116,7 +118,7 @@ class Primitive:
             raise errors.NonHashableStaticArgumentError(self._unhashable(params)) from None
         if found is None:
             try:
-                found = self.infer(*avals, **params)
+                found = self._infer(avals, params)
             except (TypeError, ValueError, IndexError) as error:
                 if isinstance(error, errors.PuraxError) and not getattr(error, "located", False):
                     operands = ", ".join(a.str_short() for a in avals)
@@ -125,6 +127,14 @@ class Primitive:
                 raise
             self._inferred[key] = found
         return found
+
+    def _infer(self, avals: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        """`infer`; results vary over the named axes that any operand varies over, unless `infer` itself says so."""
+        varying = _NO_AXES.union(*[a.varying for a in avals])
+        if self.types_axes or not varying:
+            return self.infer(*avals, **params)
+        plain = self.infer(*[a.with_varying(_NO_AXES) for a in avals], **params)
+        return tuple([a.with_varying(varying) for a in plain])
 
     def _unhashable(self, params: dict[str, Any]) -> str:
         for name, value in params.items():

@@ -23,7 +23,7 @@ from purax.numpy.elementwise import *
 from purax.numpy.files import *
 from purax.numpy.grids import *
 from purax.numpy.indexing import *
-from purax.numpy.matrix import *
+from purax.numpy.matrices import *
 from purax.numpy.padding import *
 from purax.numpy.polynomial import *
 from purax.numpy.positions import *

@@ -365,11 +365,14 @@ def _hypot(x: Any, y: Any) -> Any:
     return ops.select_n(far, ops.select_n(zero, length, longer), infinite)
 
 
-_hypot_of = Binary("hypot", _by_kind("hypot", _hypot, _hypot), inexact)
+_hypot_of = Binary("hypot", lambda dtype: _hypot, inexact)
 
 
 def hypot(x1: Any, x2: Any, /) -> Any:
     """``sqrt(x1 ** 2 + x2 ** 2)`` without overflow; real numbers only. The gradient at the origin is finite."""
+    for x in (x1, x2):
+        if getattr(x, "dtype", np.dtype(type(x)) if type(x) is complex else None) in dtypes.COMPLEXES:
+            raise ValueError("hypot does not support complex numbers")
     return _hypot_of(x1, x2)
 
 
@@ -439,12 +442,16 @@ def gcd(x1: Any, x2: Any) -> Any:
         rest = ops.rem(a, ops.select_n(done, b, ops.full_like(b, 1)))
         return ops.select_n(done, b, a), ops.select_n(done, rest, zero)
 
-    return while_loop(going, step, (ops.abs(x), ops.abs(y)))[0]
+    return while_loop(going, step, (_magnitude(x), _magnitude(y)))[0]
+
+
+def _magnitude(x: Any) -> Any:
+    return ops.abs(x) if dtypes.is_signed(x.aval.dtype) else x
 
 
 def lcm(x1: Any, x2: Any) -> Any:
     """Least common multiple of integers; 0 where either is 0."""
     x, y = _integers("lcm", x1, x2)
-    x, y = ops.abs(x), ops.abs(y)
+    x, y = _magnitude(x), _magnitude(y)
     zero, safe = _nonzero_divisor(gcd(x, y))
     return ops.select_n(zero, ops.mul(x, ops.div(y, safe)), ops.full_like(x, 0))

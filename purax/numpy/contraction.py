@@ -36,8 +36,7 @@ def _pair(name: str, a: Any, b: Any) -> list[Any]:
 
 def _contract(a: Any, b: Any, axes: Any, batch: Any, precision: Any, preferred: Any) -> Any:
     """One `dot_general` of operands of equal dtype."""
-    if preferred is not None:
-        preferred = dtypes.named(preferred)
+    preferred = a.aval.dtype if preferred is None else dtypes.named(preferred)
     return ops.dot_general(a, b, (axes, batch), precision, preferred)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from purax import dtypes
 from purax.numpy import _ops as ops
+from purax.numpy.comparison import truth
 from purax.numpy.elementwise import isnan
 from purax.numpy.promotion import as_operand, check_arraylike, convert, refuse
 from purax.numpy.reduction import reduced_axes
@@ -31,8 +32,10 @@ def _cumulate(name: str, operation: Any, a: Any, axis: int | None, dtype: Any, o
         target = wide if dtypes.itemsize_bits(own) < dtypes.itemsize_bits(wide) else own
     else:
         target = own
-    computed = dtypes.default_int() if dtypes.is_bool(target) else target
-    return convert(operation(convert(a, computed), axis), target)
+    if dtypes.is_bool(target):
+        counted = operation(ops.convert_element_type(truth(a), dtypes.default_int()), axis)
+        return truth(counted)
+    return operation(convert(a, target), axis)
 
 
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:

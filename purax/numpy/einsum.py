@@ -10,7 +10,7 @@ from typing import Any
 from purax import dtypes, errors
 from purax.lazy import lazy
 from purax.numpy import _ops as ops
-from purax.numpy.matrix import diagonal
+from purax.numpy.matrices import diagonal
 from purax.numpy.promotion import as_operand, check_arraylike, promote_dtypes, refuse
 from purax.numpy.shape import placed
 
@@ -48,7 +48,7 @@ def einsum(
     values = promote_dtypes(*arrays) if len(arrays) > 1 else [as_operand(arrays[0])]
     terms, result = _parse(text, tuple([x.aval.ndim for x in values]))
     product = _dot_general or ops.dot_general
-    preferred = None if preferred_element_type is None else dtypes.named(preferred_element_type)
+    preferred = values[0].aval.dtype if preferred_element_type is None else dtypes.named(preferred_element_type)
     pairs = [(x, labels) for x, labels in zip(values, terms, strict=True)]
     pairs = _squeeze_ones(pairs)
     path = _path(pairs, result, optimize) if len(pairs) > 2 else [tuple(range(len(pairs)))]
@@ -62,7 +62,7 @@ def einsum(
             merged = _double(merged, other, later, precision, preferred, product)
         pairs.append(merged)
     value, labels = _single(*pairs[0], set(result))
-    if preferred is not None and value.aval.dtype != preferred:
+    if value.aval.dtype != preferred:
         value = ops.convert_element_type(value, preferred)
     return placed(ops.transpose(value, [labels.index(label) for label in result]), out_sharding)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.numpy import _ops as ops
-from purax.numpy.arithmetic import sign_bit
+from purax.numpy.arithmetic import ldexp, sign_bit
 from purax.numpy.promotion import as_operand, check_arraylike, convert, promote_dtypes_inexact, refuse
 
 __all__ = [
@@ -216,7 +216,7 @@ def sinc(x: Any, /) -> Any:
 def i0(x: Any, /) -> Any:
     """Modified Bessel function of the first kind, order 0, of real numbers."""
     x = _real("i0", x)
-    return ops.mul(ops.bessel_i0e(x), ops.exp(ops.abs(x)))
+    return ops.bessel_i(0, x)
 
 
 # ---- signs and rounding
@@ -322,6 +322,8 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:  # noqa: A001
         return _nearest(a)
     if dtypes.is_complex(dtype):
         return ops.complex(round(ops.real(a), decimals), round(ops.imag(a), decimals))
+    if builtins.abs(decimals) > 300:
+        return a if decimals > 0 else ops.mul(a, ops.full_like(a, 0))
     wide = convert(a, dtypes.float32, a.aval.weak_type) if dtypes.itemsize_bits(dtype) < 32 else a
     factor = ops.full_like(wide, 10.0 ** builtins.abs(decimals))
     if decimals > 0:
@@ -372,18 +374,35 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     field = ops.shift_right_logical(ops.bitwise_and(word, ops.full_like(word, mask)), ops.full_like(word, info.nmant))
     exponent = ops.sub(ops.convert_element_type(field, np.int32), ops.full_like(field, bias, np.int32))
     exponent = ops.select_n(tiny, exponent, ops.sub(exponent, ops.full_like(exponent, info.nmant)))
-    keep = ((1 << bits) - 1) ^ mask
-    half = ops.bitwise_or(ops.bitwise_and(word, ops.full_like(word, keep)), ops.full_like(word, bias << info.nmant))
     special = ops.bitwise_or(ops.eq(x, ops.full_like(x, 0)), ops.bitwise_not(ops.is_finite(x)))
-    mantissa = ops.select_n(special, ops.bitcast_convert_type(half, dtype), x)
+    # By multiplication, not by masking bits, so that the mantissa has a derivative.
+    mantissa = ops.select_n(special, ldexp(x, ops.neg(exponent)), x)
     return mantissa, ops.select_n(special, exponent, ops.full_like(exponent, 0))
 
 
 def spacing(x: Any, /) -> Any:
-    """Distance to the next float away from zero, with the sign of `x`."""
+    """Distance to the next float away from zero, with the sign of `x` (float16: positive, as in NumPy)."""
     x = _real("spacing", x)
-    limit = ops.select_n(sign_bit(x), ops.full_like(x, np.inf), ops.full_like(x, -np.inf))
-    return convert(ops.sub(ops.nextafter(x, limit), x), x.aval.dtype)
+    dtype = x.aval.dtype
+    info = dtypes.finfo(dtype)
+    unsigned = np.dtype(f"uint{dtypes.itemsize_bits(dtype)}")
+    word = ops.bitcast_convert_type(x, unsigned)
+
+    def full(value: int) -> Any:
+        return ops.full_like(word, value)
+
+    # By its bits, since arithmetic on subnormal numbers may flush them: 2 ** (exponent - bits of the mantissa).
+    field = ops.bitwise_and(ops.shift_right_logical(word, full(info.nmant)), full((1 << info.nexp) - 1))
+    field = ops.max(field, full(1))
+    normal = ops.gt(field, full(info.nmant))
+    low = ops.shift_left(full(1), ops.sub(ops.min(field, full(info.nmant)), full(1)))
+    high = ops.shift_left(ops.sub(ops.max(field, full(info.nmant)), full(info.nmant)), full(info.nmant))
+    bits = ops.select_n(normal, low, high)
+    if dtype != dtypes.float16:
+        negative_ = ops.bitwise_and(sign_bit(x), ops.ne(x, ops.full_like(x, 0)))
+        bits = ops.select_n(negative_, bits, ops.bitwise_or(bits, full(1 << (8 * unsigned.itemsize - 1))))
+    distance = ops.bitcast_convert_type(bits, dtype)
+    return ops.select_n(ops.is_finite(x), ops.full(x.aval.shape, np.nan, dtype), distance)
 
 
 # ---- complex numbers

@@ -105,6 +105,8 @@ class _Mgrid:
         axes, single = _as_slices(key)
         if single:
             return axes[0]
+        if not axes:
+            return ops.full((0,), 0, dtypes.default_int())
         dtype = dtypes.lattice_result_type(*axes)[0]
         grids = meshgrid(*[convert(axis, dtype) for axis in axes], indexing="ij")
         return ops.concatenate([ops.reshape(grid, (1, *grid.aval.shape)) for grid in grids], 0)
@@ -117,6 +119,8 @@ class _Ogrid:
         axes, single = _as_slices(key)
         if single:
             return axes[0]
+        if not axes:
+            return []
         dtype = dtypes.lattice_result_type(*axes)[0]
         return meshgrid(*[convert(axis, dtype) for axis in axes], indexing="ij", sparse=True)
 

@@ -123,6 +123,8 @@ def parse(sizes: tuple[int, ...], index: Any, checked: bool = True, wrap: bool =
         else:
             if isinstance(e, np.ndarray):
                 e = _known_array(e, axis, sizes[axis], checked, wrap)
+            elif checked and sizes[axis] == 0 and e.aval.size:
+                raise errors.IndexOutOfBoundsError(f"any index is out of bounds for axis {axis} with size 0")
             parts.append(Part("array", axis, e))
             axis += 1
     return parts
@@ -213,7 +215,7 @@ def _known_array(values: np.ndarray, axis: int, size: int, checked: bool, wrap: 
 
 def _mask(mask: Any, axis: int, sizes: tuple[int, ...]) -> list[Part]:
     """A boolean index as the integer indices of its true elements."""
-    if mask.ndim and mask.shape != sizes[axis : axis + mask.ndim]:
+    if any(m not in (0, n) for m, n in zip(mask.shape, sizes[axis:], strict=False)):
         raise IndexError(
             f"boolean index did not match shape of indexed array in index {axis}: got {mask.shape}, "
             f"expected {list(sizes[axis : axis + mask.ndim])}"
@@ -287,7 +289,9 @@ class Layout:
         self.window = not outer
         block_axes = tuple([d for d, a in enumerate(outer) if a[0] == "block"])
 
-        slice_sizes, collapsed, columns = list(sizes), [], []
+        slice_sizes = list(sizes)
+        collapsed: list[int] = []
+        columns: list[tuple[int, Any, tuple[int, ...]]] = []
         for p in parts:
             if p.kind == "slice":
                 start, step, count = p.value
@@ -312,13 +316,7 @@ class Layout:
 
     def vectors(self, wrap: bool = True) -> Any:
         """The index vectors: an integer array of shape (*batch, number of columns)."""
-        dtype = np.dtype(np.int32)
-        wide = any(n > np.iinfo(np.int32).max for n in self.sizes)
-        for _, values, _ in self.columns:
-            if not isinstance(values, (int, np.ndarray)) and aval_of(values).dtype in (np.int64, np.uint64):
-                wide = True
-        if wide:
-            dtype = np.dtype(np.int64)
+        dtype = slicing.index_dtype([v for _, v, _ in self.columns if not isinstance(v, np.ndarray)], self.sizes)
         if self.static:
             out = np.empty((*self.batch, len(self.columns)), np.int64)
             for k, (_, values, axes) in enumerate(self.columns):

@@ -99,7 +99,7 @@ def _read_host(x: Any, value: np.ndarray, index: Any) -> Any:
 def _window_of(x: Any) -> np.ndarray | None:
     """The elements of an array that is computed and lies in the memory of one CPU, without a copy."""
     if client.is_cpu_default() and x._buf.is_ready():
-        return x.host  # type: ignore[no-any-return]
+        return x.host
     return None
 
 

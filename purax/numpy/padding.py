@@ -15,7 +15,7 @@ from purax.core.trace import Tracer
 from purax.numpy import _ops as ops
 from purax.numpy.creation import linspace
 from purax.numpy.elementwise import rint
-from purax.numpy.promotion import as_operand, broadcast_to_shape, check_arraylike
+from purax.numpy.promotion import as_operand, broadcast_to_shape, check_arraylike, convert
 from purax.numpy.quantile import median
 from purax.numpy.reduction import max, mean, min, reduced_axes
 from purax.numpy.shape import apply_along_axis, ravel, take_rows
@@ -115,10 +115,10 @@ def _pairs(name: str, value: Any, count: int, convert: Callable[[Any], Any] = la
 
 
 def _pad_constant(x: Any, widths: list[tuple[int, int]], values: Any) -> Any:
-    dtype = x.aval.dtype
+    dtype, weak = x.aval.dtype, x.aval.weak_type
 
     def fill(value: Any) -> Any:
-        return ops.reshape(ops.convert_element_type(as_operand(value), dtype), ())
+        return convert(ops.reshape(ops.convert_element_type(as_operand(value), dtype), ()), dtype, weak)
 
     if not isinstance(values, (list, tuple)) and getattr(values, "ndim", 0) == 0:
         return ops.pad(x, fill(values), [(before, after, 0) for before, after in widths])

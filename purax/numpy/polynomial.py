@@ -15,7 +15,7 @@ from purax.core.trace import Tracer
 from purax.lazy import lazy
 from purax.numpy import _ops as ops
 from purax.numpy.contraction import dot, outer
-from purax.numpy.matrix import diag, vander
+from purax.numpy.matrices import diag, vander
 from purax.numpy.promotion import (
     as_operand,
     check_arraylike,

@@ -31,6 +31,7 @@ __all__ = [
     "broadcast_to_shape",
     "check_arraylike",
     "common_shape",
+    "joint_shape",
     "convert",
     "numeric",
     "promote",
@@ -192,7 +193,7 @@ _shapes: dict[tuple[tuple[int, ...], ...], tuple[int, ...]] = {}
 
 
 def common_shape(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that these broadcast to.
+    """The shape that these broadcast to where nobody asked for it: in operators and functions of several arrays.
 
     Raises
     ------
@@ -201,12 +202,24 @@ def common_shape(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     RankPromotionError
         Their ranks differ (rank 0 aside) and `numpy_rank_promotion` is "raise".
     """
-    found = _shapes.get(shapes)
-    if found is None:
-        found = _shapes[shapes] = _join_shapes(name, shapes)
+    found = joint_shape(name, *shapes)
     mode = settings().numpy_rank_promotion
     if mode != "allow":
         _check_ranks(name, shapes, mode)
+    return found
+
+
+def joint_shape(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that these broadcast to on demand: ranks may differ.
+
+    Raises
+    ------
+    ShapeError
+        They do not broadcast.
+    """
+    found = _shapes.get(shapes)
+    if found is None:
+        found = _shapes[shapes] = _join_shapes(name, shapes)
     return found
 
 
@@ -232,7 +245,7 @@ def _check_ranks(name: str, shapes: tuple[tuple[int, ...], ...], mode: str) -> N
     if len({len(shape) for shape in shapes if shape}) < 2:
         return
     message = errors.explain(
-        f"{name} got operands of different ranks: {', '.join(str(s) for s in shapes)}.",
+        f"{name}: operands with shapes {' '.join(str(s) for s in shapes)} require rank promotion.",
         f"numpy_rank_promotion is {mode!r}.",
         "add the missing axes, such as by x[None, :].",
     )

@@ -100,9 +100,10 @@ def _quantile(
     if method not in _METHODS:
         raise ValueError("method can only be 'linear', 'lower', 'higher', 'midpoint', 'nearest' or 'inverted_cdf'")
     check_arraylike(name, a, q)
-    a, q = promote_dtypes_inexact(a, q)
+    (a,) = promote_dtypes_inexact(a)
     if dtypes.is_complex(a.aval.dtype):
         raise ValueError(f"{name} does not support complex input, as the operation is poorly defined.")
+    q = convert(q, a.aval.dtype) if type(q) in (int, float, bool) else as_operand(q)
     if q.aval.ndim > 1:
         raise ValueError(f"q must be have rank <= 1, got shape {q.aval.shape}")
     if weights is not None and method != "inverted_cdf":
@@ -113,7 +114,7 @@ def _quantile(
     rows = _rows(a, rest, axes)
     places = ops.reshape(q, (q.aval.size,))
     if weights is not None:
-        picked = _weighted(rows, _weight_rows(as_operand(weights), a, axis, rest, axes), places, skip_nan)
+        picked = _weighted(rows, _weight_rows(as_operand(weights), a, axis, rest, axes), convert(places, a.aval.dtype), skip_nan)
     else:
         picked = _picked(rows, places, method, skip_nan)
     # picked: (*rest, k) -> (*q.shape, *rest)

@@ -23,7 +23,7 @@ from purax.numpy.promotion import (
     as_operand,
     broadcast_to_shape,
     check_arraylike,
-    common_shape,
+    joint_shape,
     convert,
     inexact,
     promote_dtypes_inexact,
@@ -76,11 +76,18 @@ def _strong(x: Any) -> Any:
     return convert(x, aval.dtype) if aval.weak_type else x
 
 
+def _mask(name: str, where: Any) -> Any:
+    check_arraylike(name, where)
+    mask = as_operand(where)
+    if not dtypes.is_bool(mask.aval.dtype):
+        raise ValueError(f"where argument to {name} must be boolean, got dtype {mask.aval.dtype}: compare it with something first")
+    return mask
+
+
 def _masked(name: str, x: Any, where: Any, fill: Any) -> Any:
     """`x` where the mask holds, the neutral value elsewhere."""
-    check_arraylike(name, where)
-    mask = truth(as_operand(where))
-    shape = common_shape(name, mask.aval.shape, x.aval.shape)
+    mask = _mask(name, where)
+    shape = joint_shape(name, mask.aval.shape, x.aval.shape)
     x = spread(x, shape)
     return ops.select_n(spread(mask, shape), ops.full_like(x, fill), x)
 
@@ -283,23 +290,21 @@ def _mean_dtypes(a: Any, dtype: Any) -> tuple[Any, Any]:
         result = dtypes.named(dtype)
     if dtypes.is_complex(a.aval.dtype) and not dtypes.is_complex(result) and dtypes.is_inexact(result):
         return a.aval.dtype, result
-    computed = dtypes.promote_pair(inexact(a.aval.dtype, False)[0], False, result, False)[0] if dtypes.is_inexact(result) else result
-    return (dtypes.float32 if _is_small_float(computed) else computed), result
+    return (dtypes.float32 if _is_small_float(result) else result), result
 
 
 def _count(name: str, a: Any, axes: tuple[int, ...], keepdims: builtins.bool, where: Any, dtype: Any) -> Any:
     """How many elements go into each result: a Python int, or with a mask an array of `dtype`."""
     if where is None:
         return int(np.prod([a.aval.shape[i] for i in axes], dtype=np.int64))
-    mask = truth(as_operand(where))
-    shape = common_shape(name, mask.aval.shape, a.aval.shape)
+    mask = _mask(name, where)
+    shape = joint_shape(name, mask.aval.shape, a.aval.shape)
     return sum(spread(mask, shape), axes, dtype, None, keepdims)
 
 
 def _divide(total: Any, count: Any) -> Any:
-    if isinstance(count, int):
-        count = _cast(count, total.aval.dtype)
-    divisor = convert(count, total.aval.dtype)
+    dtype = total.aval.dtype
+    divisor = convert(float(count) if isinstance(count, int) and dtypes.is_inexact(dtype) else count, dtype)
     return ops.div(total, spread(divisor, total.aval.shape))
 
 
@@ -316,8 +321,7 @@ def _mean(name: str, a: Any, axis: Any, dtype: Any, out: None, keepdims: builtin
     computed, result = _mean_dtypes(a, dtype)
     axes = reduced_axes(axis, a.aval.ndim)
     if where is not None:
-        check_arraylike(name, where)
-        a = spread(a, common_shape(name, np.shape(where), a.aval.shape))
+        a = spread(a, joint_shape(name, _mask(name, where).aval.shape, a.aval.shape))
         axes = reduced_axes(axis, a.aval.ndim)
     total = sum(a, axes, computed, None, keepdims, None, where)
     count = _count(name, a, axes, keepdims, where, computed)
@@ -370,10 +374,11 @@ def _variance(
                 "semantics of numpy.var seem unclear in this case. Please comment on the data's real and imaginary parts instead."
             )
     computed, result = _mean_dtypes(a, dtype)
+    if dtypes.itemsize_bits(a.aval.dtype) > dtypes.itemsize_bits(computed) and dtypes.is_inexact(a.aval.dtype):
+        computed = a.aval.dtype  # what is narrower is the result alone
     axes = reduced_axes(axis, a.aval.ndim)
     if where is not None:
-        check_arraylike(name, where)
-        a = spread(a, common_shape(name, np.shape(where), a.aval.shape))
+        a = spread(a, joint_shape(name, _mask(name, where).aval.shape, a.aval.shape))
         axes = reduced_axes(axis, a.aval.ndim)
     a = convert(a, computed)
     center = _mean(name, a, axes, computed, None, True, where) if mean_ is None else convert(mean_, computed)
@@ -386,11 +391,11 @@ def _variance(
     total = sum(squared, axes, real, None, keepdims, None, where)
     count = _count(name, a, axes, keepdims, where, real)
     if isinstance(count, int) and isinstance(ddof, (int, float)):
-        divisor = _cast(count - ddof if count > ddof else np.nan, real)
+        divisor = convert(float(count - ddof) if count > ddof else np.nan, real)
     else:
-        divisor = ops.sub(convert(count, real) if hasattr(count, "aval") else _cast(count, real), _cast(ddof, real))
+        divisor = ops.sub(convert(count if hasattr(count, "aval") else float(count), real), _cast(ddof, real))
         divisor = ops.select_n(ops.gt(divisor, ops.full_like(divisor, 0)), ops.full_like(divisor, np.nan), divisor)
-    return convert(ops.div(total, spread(divisor, total.aval.shape)), dtypes.real_dtype(result))
+    return convert(ops.div(total, spread(divisor, total.aval.shape)), dtypes.real_dtype(result) if dtype is None else result)
 
 
 def average(
@@ -510,8 +515,8 @@ def _valid(name: str, a: Any, where: Any) -> Any:
     valid = ops.bitwise_not(isnan(a))
     if where is None:
         return valid
-    mask = truth(as_operand(where))
-    shape = common_shape(name, valid.aval.shape, mask.aval.shape)
+    mask = _mask(name, where)
+    shape = joint_shape(name, valid.aval.shape, mask.aval.shape)
     return ops.bitwise_and(spread(valid, shape), spread(mask, shape))
 
 

@@ -18,7 +18,7 @@ from purax.numpy.promotion import (
     as_operand,
     broadcast_to_shape,
     check_arraylike,
-    common_shape,
+    joint_shape,
     promote_dtypes,
     promote_shapes,
     refuse,
@@ -43,7 +43,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     check_arraylike("where", condition, x, y)
     condition = truth(as_operand(condition))
     x, y = promote_dtypes(x, y)
-    shape = common_shape("where", condition.aval.shape, x.aval.shape, y.aval.shape)
+    shape = joint_shape("where", condition.aval.shape, x.aval.shape, y.aval.shape)
     if condition.aval.ndim:
         condition = spread(condition, shape)
     return ops.select_n_p.bind1(condition, spread(y, shape), spread(x, shape))

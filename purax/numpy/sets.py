@@ -86,7 +86,7 @@ def _values_of(x: Any, name: str) -> np.ndarray:
 
 def unique(
     ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: int | None = None, *,
-    equal_nan: bool = True, size: int | None = None, fill_value: Any = None, sorted: bool = True,  # noqa: A002
+    equal_nan: bool = True, size: int | None = None, fill_value: Any = None, sorted: bool = True,
 ) -> Any:  # fmt: skip
     """The distinct elements of an array, sorted.
 

@@ -187,7 +187,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
         a = take(a, as_operand(sorter))
     known, wanted = host_value(a), host_value(v)
     if known is not None and wanted is not None and max(a.aval.size, v.aval.size) <= HOST_LIMIT and known.dtype.kind != "V":
-        found = np.asarray(np.searchsorted(known, wanted, side)).astype(dtypes.default_int())
+        found = np.asarray(np.searchsorted(known, wanted, "left" if side == "left" else "right")).astype(dtypes.default_int())
         return wrap_host(array_aval(found.shape, found.dtype), found)
     return _searchsorted(a, v, side=side, method=method)
 

@@ -14,7 +14,7 @@ from purax import dtypes, errors
 from purax.core.trace import Tracer, aval_of
 from purax.numpy import _ops as ops
 from purax.numpy.arithmetic import multiply, remainder, subtract, true_divide
-from purax.numpy.comparison import not_equal
+from purax.numpy.comparison import less, not_equal
 from purax.numpy.contraction import tensordot
 from purax.numpy.creation import asarray, linspace
 from purax.numpy.elementwise import conj
@@ -247,14 +247,14 @@ def cov(
     center, total = average(x, axis=1, weights=weights, returned=True)
     total = total[0]
     if weights is None:
-        factor: Any = ops.full_like(total, x.aval.shape[1] - ddof)
+        factor: Any = ops.full_like(total, builtins.max(x.aval.shape[1] - ddof, 0))
     elif ddof == 0:
         factor = total
     elif aweights is None:
         factor = ops.sub(total, ops.full_like(total, ddof))
     else:
         factor = subtract(total, true_divide(multiply(sum(multiply(weights, asarray(aweights))), ddof), total))
-    x = ops.sub(x, ops.broadcast_in_dim(center, x.aval.shape, (0,)))
+    x = subtract(x, ops.broadcast_in_dim(center, x.aval.shape, (0,)))
     scaled = x if weights is None else multiply(x, ops.broadcast_in_dim(weights, x.aval.shape, (1,)))
     result = true_divide(tensordot(x, conj(scaled), ((1,), (1,))), factor)
     return ops.reshape(result, tuple(n for n in result.aval.shape if n != 1)) if 1 in result.aval.shape else result
@@ -475,8 +475,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 6.28318530
     at_low = ops.bitwise_and(at_low, ops.broadcast_to(ambiguous, folded.aval.shape))
     folded = ops.select_n(at_low, folded, ops.broadcast_to(half, folded.aval.shape))
     correction = ops.sub(folded, jump)
-    limit = half if discont is None else convert(discont, dtype)
-    small = ops.lt(ops.abs(jump), ops.broadcast_to(limit, jump.aval.shape))
+    small = less(ops.abs(jump), half if discont is None else discont)
     correction = ops.select_n(small, correction, ops.full_like(correction, 0))
     total = ops.cumsum(correction, axis)
     first = ops.slice_in_dim(p, 0, 1, axis=axis)

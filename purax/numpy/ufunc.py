@@ -18,7 +18,7 @@ from purax.core.aval import ShapeDtypeStruct
 from purax.numpy import _ops as ops
 from purax.numpy import arithmetic, bits, comparison, elementwise
 from purax.numpy.cumulative import cumprod, cumsum
-from purax.numpy.promotion import as_operand, broadcast_to_shape, check_arraylike, common_shape, convert, refuse
+from purax.numpy.promotion import as_operand, broadcast_to_shape, check_arraylike, convert, refuse
 from purax.numpy.reduction import all, any, max, min, prod, reduced_axes, sum
 from purax.numpy.selection import where as choose
 from purax.numpy.shape import concatenate, moveaxis, ravel, take_rows
@@ -54,9 +54,14 @@ class ufunc(metaclass=_Meta):  # noqa: N801  NumPy's name
     ) -> None:  # fmt: skip
         self.__name__ = name or getattr(func, "__name__", "ufunc")
         self.__doc__ = getattr(func, "__doc__", None)
-        self.func, self.nin, self.nout, self.nargs, self.identity = func, nin, nout, nargs or nin, identity
+        self._func, self._nin, self._nout, self._nargs, self._identity = func, nin, nout, nargs or nin, identity
         self._call = call or vectorize(func)
         self._reduce, self._accumulate, self._at, self._reduceat = reduce, accumulate, at, reduceat
+
+    nin = property(operator.attrgetter("_nin"))
+    nout = property(operator.attrgetter("_nout"))
+    nargs = property(operator.attrgetter("_nargs"))
+    identity = property(operator.attrgetter("_identity"))
 
     def __call__(self, *args: Any, out: None = None, where: None = None) -> Any:
         """Apply to each element of arrays that broadcast."""
@@ -69,11 +74,11 @@ class ufunc(metaclass=_Meta):  # noqa: N801  NumPy's name
         return f"<purax.numpy.ufunc '{self.__name__}'>"
 
     def __hash__(self) -> int:
-        return hash((self.func, self.__name__, self.nin, self.nout))
+        return hash((self._func, self.__name__, self.nin, self.nout))
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is ufunc and (self.func, self.__name__, self.nin, self.nout) == (
-            other.func, other.__name__, other.nin, other.nout,
+        return type(other) is ufunc and (self._func, self.__name__, self.nin, self.nout) == (
+            other._func, other.__name__, other.nin, other.nout,
         )  # fmt: skip
 
     def _check(self, method: str, operand: Any) -> Any:
@@ -191,6 +196,8 @@ class ufunc(metaclass=_Meta):  # noqa: N801  NumPy's name
         if dtype is not None:
             rows = convert(rows, dtypes.named(dtype))
         length, count = rows.aval.shape[0], starts.aval.shape[0]
+        if count == 0:
+            return moveaxis(take_rows(rows, starts, 0), 0, axis)
         ends = concatenate([ops.slice_in_dim(starts, 1, count), ops.full((1,), length, starts.aval.dtype)], 0)
         place = ops.iota(starts.aval.dtype, length)
         wide = (length, count)
@@ -215,7 +222,6 @@ class ufunc(metaclass=_Meta):  # noqa: N801  NumPy's name
         check_arraylike(f"{self.__name__}.outer", A, B)
         A, B = as_operand(A), as_operand(B)
         shape = A.aval.shape + (1,) * B.aval.ndim
-        common_shape(self.__name__, shape, B.aval.shape)
         return self._call(ops.reshape(A, shape), ops.reshape(B, (1,) * A.aval.ndim + B.aval.shape))
 
 

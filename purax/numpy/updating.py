@@ -340,7 +340,8 @@ def converted(values: Any, aval: Any) -> Any:
         return as_operand(values)
     if dtypes.is_key(dtype) or dtypes.is_key(given.dtype):
         raise errors.DTypeError(f"values of dtype {given.dtype} cannot be put into an array of dtype {dtype}")
-    if not dtypes.safe_to_cast(values, aval):
+    dtypes.promote_pair(given.dtype, given.weak_type, dtype, aval.weak_type)  # refuses what strict promotion forbids
+    if not dtypes.safe_to_cast(values, dtype):
         _warn_of_loss(given.dtype, dtype)
         if isinstance(values, (np.ndarray, np.generic)) and dtypes.is_integer(dtype) and np.isnan(values).any():
             raise ValueError(f"cannot put NaN into an array of dtype {dtype}")
@@ -367,7 +368,7 @@ def _converted_scalar(value: Any, dtype: Any, aval: Any) -> Any:
                 )
             )
         return shapes.scalar(value, dtype)
-    if not dtypes.safe_to_cast(value, aval):
+    if not dtypes.safe_to_cast(value, dtype):
         _warn_of_loss(aval_of(value).dtype, dtype)
         value = value.real if isinstance(value, complex) and not dtypes.is_complex(dtype) else value
         if dtypes.is_integer(dtype) and not math.isfinite(value):

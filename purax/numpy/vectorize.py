@@ -43,8 +43,11 @@ def vectorize(pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = f
 
     @functools.wraps(pyfunc)
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        places = [i for i in range(len(args)) if i not in excluded]
-        names = [name for name in kwargs if name not in excluded]
+        nothing = [i for i, value in enumerate(args) if value is None and i not in excluded]
+        if nothing and parsed is not None:
+            raise ValueError(f"None stands at positions {nothing} of a vectorized function, and its signature {signature!r} wants arrays there")
+        places = [i for i in range(len(args)) if i not in excluded and i not in nothing]
+        names = [name for name in kwargs if name not in excluded and kwargs[name] is not None]
         if parsed is not None and len(places) + len(names) != len(parsed[0]):
             raise TypeError(f"wrong number of positional arguments: expected {len(parsed[0])}, got {len(places) + len(names)}")
         operands = [args[i] for i in places] + [kwargs[name] for name in names]

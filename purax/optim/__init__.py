@@ -7,7 +7,7 @@ updates, state = optimizer.update(gradients, state, params)
 params = optim.apply_updates(params, updates)
 """
 
-from purax.optim import losses, projections, schedules, transforms, tree, tree_utils
+from purax.optim import contrib, losses, projections, schedules, transforms, tree, tree_utils
 from purax.optim.algorithms.adabelief import ScaleByBeliefState, adabelief, scale_by_belief
 from purax.optim.algorithms.adadelta import ScaleByAdaDeltaState, adadelta, scale_by_adadelta
 from purax.optim.algorithms.adafactor import FactoredState, adafactor, scale_by_factored_rms
@@ -296,6 +296,7 @@ __all__ = [
     "conditionally_mask",
     "conditionally_transform",
     "constant_schedule",
+    "contrib",
     "convex_kl_divergence",
     "cosine_decay_schedule",
     "cosine_distance",

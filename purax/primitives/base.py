@@ -14,8 +14,9 @@ __all__ = ["LinearUnary", "add_tangents", "instantiate", "is_linear", "zeros_of"
 
 def zeros_of(x: Any) -> Any:
     """Zeros of the type of a value or aval."""
-    from_shape = shape.full_like_aval
-    return from_shape(x if not hasattr(x, "aval") else x.aval, 0)
+    aval = x if not hasattr(x, "aval") else x.aval
+    zeros = shape.full_like_aval(aval, 0)
+    return collective.pvary_p.bind1(zeros, axes=tuple(aval.varying)) if aval.varying else zeros
 
 
 def instantiate(tangent: Any, primal: Any) -> Any:
@@ -56,4 +57,4 @@ class LinearUnary(Primitive):
         return (out,), (self.bind1(tangents[0], *primals[1:], **params),)
 
 
-from purax.primitives import elementwise, shape  # noqa: E402  (siblings import this module's names)
+from purax.primitives import collective, elementwise, shape  # noqa: E402  (siblings import this module's names)

@@ -26,7 +26,16 @@ def _logic(name: str, ufunc: Any) -> Elementwise:
 and_p = _logic("and", np.bitwise_and)
 or_p = _logic("or", np.bitwise_or)
 xor_p = _logic("xor", np.bitwise_xor)
-not_p = Elementwise("not", BITS, "stablehlo.not", np.invert, None, exact=on(HOST), ufunc=np.invert)
+
+
+def _invert(x: Any) -> Any:
+    if x.dtype in HOST:
+        return np.invert(x)
+    ones = -1 if dtypes.is_signed(x.dtype) else int(dtypes.iinfo(x.dtype).max)
+    return np.bitwise_xor(x, x.dtype.type(ones))  # the inversion of ml_dtypes leaves the range of unsigned integers
+
+
+not_p = Elementwise("not", BITS, "stablehlo.not", _invert, None, exact=on(HOST), ufunc=np.invert)
 
 
 # --- shifts: by the width or more, all bits are shifted out ---------------------------------------------------------

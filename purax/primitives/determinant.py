@@ -11,7 +11,7 @@ from purax import dtypes
 from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Undefined
 from purax.core.trace import aval_of
-from purax.primitives import cast, elementwise, factoring, joining, lapack, reduction, shape, spectral
+from purax.primitives import cast, elementwise, factoring, joining, lapack, reduction, shape, solving, spectral
 from purax.primitives import complex as complex_parts
 from purax.primitives.lapack import MatrixFunction, columns_scaled, matmul
 
@@ -102,7 +102,7 @@ def cofactors(a: Any) -> Any:
     identity = lapack.eye(a, n, n)
     safe = elementwise.select(regular, a, identity)
     size = det_p.bind1(safe)
-    inverse = lapack.transposed(spectral.general_solve(safe, identity))
+    inverse = lapack.transposed(solving.linear_solve(safe, identity))
     plain = elementwise.mul(shape.broadcast_in_dim(size, aval.shape, tuple(range(aval.ndim - 2))), inverse)
     other = elementwise.select(regular, identity, a)
     s, u, vt = spectral.svd_p.bind(other, full_matrices=False, compute_uv=True, algorithm=None)
@@ -156,7 +156,7 @@ class SlogDet(MatrixFunction):
         if da is None:
             return (sign, log), (None, None)
         aval = aval_of(a)
-        inverse = lapack.transposed(spectral.general_solve(a, lapack.eye(a, aval.shape[-1], aval.shape[-1])))
+        inverse = lapack.transposed(solving.linear_solve(a, lapack.eye(a, aval.shape[-1], aval.shape[-1])))
         change = reduction.reduce_sum(elementwise.strong_mul(da, inverse), (aval.ndim - 2, aval.ndim - 1))
         if not dtypes.is_complex(aval.dtype):
             return (sign, log), (None, change)

@@ -15,7 +15,7 @@ import numpy as np
 
 from purax import dtypes
 from purax.core.trace import aval_of
-from purax.primitives import operands, shape
+from purax.primitives import cast, operands, shape
 from purax.primitives.base import is_linear
 from purax.primitives.family import (
     ARITHMETIC,
@@ -126,8 +126,14 @@ def _host_sum(avals: Any, params: Any) -> bool:
     return avals[0].dtype in HOST or avals[0].dtype in COMPLEX
 
 
+def _negate(x: Any) -> Any:
+    if dtypes.is_integer(x.dtype):
+        return np.zeros_like(x) - x  # ml_dtypes negates its integers into values that they do not have
+    return np.negative(x)
+
+
 neg_p = Elementwise(
-    "neg", ARITHMETIC, "stablehlo.negate", np.negative, lambda t, y, x: neg(t),
+    "neg", ARITHMETIC, "stablehlo.negate", _negate, lambda t, y, x: neg(t),
     transposed=lambda ct, x: (neg(ct),), exact=_host_sum, ufunc=np.negative,
 )  # fmt: skip
 add_p = Elementwise(
@@ -276,7 +282,7 @@ def _lower_extremum(operation: str, greater: str) -> Any:
 
 def maximum(x: Any, y: Any) -> Any:
     """`numpy.maximum` with +0 above -0."""
-    if x.dtype.kind != "f":
+    if not dtypes.is_float(x.dtype):
         return np.maximum(x, y)
     larger = np.maximum(x, y)
     return larger if larger.all() else np.where((x == 0) & (y == 0), x + y, larger)
@@ -284,7 +290,7 @@ def maximum(x: Any, y: Any) -> Any:
 
 def minimum(x: Any, y: Any) -> Any:
     """`numpy.minimum` with -0 below +0."""
-    if x.dtype.kind != "f":
+    if not dtypes.is_float(x.dtype):
         return np.minimum(x, y)
     smaller = np.minimum(x, y)
     return smaller if smaller.all() else np.where((x == 0) & (y == 0), -(-x - y), smaller)
@@ -329,8 +335,10 @@ def sub(x: Any, y: Any) -> Any:
     return sub_p.bind1(*operands.coerce("sub", x, y))
 
 
-def mul(x: Any, y: Any) -> Any:
-    """Product of each pair of elements; integers wrap. Operands as in `add`."""
+def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+    """Product of each pair of elements; integers wrap. Operands as in `add`; `out_dtype` converts them first."""
+    if out_dtype is not None:
+        x, y = (cast.convert_element_type(v, out_dtype) for v in operands.coerce("mul", x, y))
     return mul_p.bind1(*operands.coerce("mul", x, y))
 
 

@@ -7,6 +7,8 @@ A row gives the dtypes it takes, its StableHLO operation, its meaning in NumPy, 
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -17,8 +19,29 @@ from purax.core.aval import array_aval
 from purax.core.primitive import Primitive
 
 __all__ = [
-    "ANY", "ARITHMETIC", "BITS", "BOOL", "COMPLEX", "FLOAT", "HOST", "HOST_FLOAT", "HOST_INTEGER", "INEXACT", "INTEGER",
-    "ORDERED", "REAL", "SIGNED_OR_INEXACT", "Elementwise", "Kinds", "in_float32", "inline", "on", "result_aval", "widened",
+    "ANY",
+    "ARITHMETIC",
+    "BITS",
+    "BOOL",
+    "COMPLEX",
+    "FLOAT",
+    "HOST",
+    "HOST_FLOAT",
+    "HOST_INTEGER",
+    "INEXACT",
+    "INTEGER",
+    "ORDERED",
+    "REAL",
+    "SIGNED_OR_INEXACT",
+    "AccuracyMode",
+    "Elementwise",
+    "Kinds",
+    "Tolerance",
+    "in_float32",
+    "inline",
+    "on",
+    "result_aval",
+    "widened",
 ]  # fmt: skip
 
 
@@ -89,6 +112,32 @@ def inline(formula: Callable[..., Any]) -> Callable[..., Any]:
     return lambda b, ins, outs, **params: b.inline(wide, ins, **params)
 
 
+class AccuracyMode(enum.Enum):
+    """How exact a transcendental function is asked to be."""
+
+    HIGHEST = 1
+    DEFAULT = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """The error that a transcendental function may have: absolute, relative, and in units in the last place."""
+
+    atol: float = 0.0
+    rtol: float = 0.0
+    ulps: int = 0
+
+
+def accuracy_text(accuracy: AccuracyMode | Tolerance) -> str:
+    """The StableHLO attribute of a hint."""
+    limits, mode = "", "TOLERANCE"
+    if isinstance(accuracy, AccuracyMode):
+        mode = accuracy.name
+    else:
+        limits = f"atol = {accuracy.atol:e}, rtol = {accuracy.rtol:e}, ulps = {accuracy.ulps}, "
+    return f"#stablehlo.result_accuracy<{limits}mode = #stablehlo.result_accuracy_mode<{mode}>>"
+
+
 class Elementwise(Primitive):
     """Operations that give each element of one output from the same element of each operand.
 
@@ -130,6 +179,11 @@ class Elementwise(Primitive):
             self.transpose = self._transpose
         super().__init__(name)
 
+    def apply(self, x: Any, accuracy: AccuracyMode | Tolerance | None) -> Any:
+        """Bind to one array-like, with a hint of accuracy."""
+        x = operands.lift(x)
+        return self.bind1(x) if accuracy is None else self.bind1(x, accuracy=accuracy)
+
     def infer(self, *avals: Any, **params: Any) -> tuple[Any, ...]:
         """The common shape; the common dtype or what the row makes of it."""
         first = avals[0]
@@ -152,11 +206,13 @@ class Elementwise(Primitive):
 
     def reference(self, *operands: Any, **params: Any) -> tuple[Any, ...]:
         """The row's NumPy function."""
+        params.pop("accuracy", None)
         return (self.numpy(*operands, **params),)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """The sum of what each operand's tangent contributes."""
         out = self.bind1(*primals, **params)
+        params.pop("accuracy", None)
         total = None
         for tangent, rule in zip(tangents, self.tangents, strict=False):
             if tangent is not None and rule is not None:
@@ -174,19 +230,18 @@ class Elementwise(Primitive):
         return self.bind(*aligned, **params), (dim,)
 
     def lower(self, b: Any, ins: Any, outs: Any, **params: Any) -> list[Any]:
-        """One operation, or the row's own rule."""
+        """One operation, or the row's own rule (which needs no hint of accuracy: it is accurate)."""
+        accuracy = params.pop("accuracy", None)
         if callable(self.hlo):
             return self.hlo(b, ins, outs, **params)
         (out,) = outs
+        names, types = ", ".join(map(str, ins)), ", ".join(x.hlo for x in ins)
         if self.hlo.startswith("chlo."):
-            return [
-                b.emit(f"{self.hlo} {', '.join(map(str, ins))} : {', '.join(x.hlo for x in ins)} -> {out.hlo}", out)
-            ]
+            return [b.emit(f"{self.hlo} {names} : {types} -> {out.hlo}", out)]
         if self.result is not None:
-            return [
-                b.emit(f"{self.hlo} {', '.join(map(str, ins))} : ({', '.join(x.hlo for x in ins)}) -> {out.hlo}", out)
-            ]
-        return [b.emit(f"{self.hlo} {', '.join(map(str, ins))} : {out.hlo}", out)]
+            return [b.emit(f"{self.hlo} {names} : ({types}) -> {out.hlo}", out)]
+        hint = "" if accuracy is None else f" {{result_accuracy = {accuracy_text(accuracy)}}}"
+        return [b.emit(f"{self.hlo} {names}{hint} : {out.hlo}", out)]
 
 
 def result_aval(avals: Any, dtype: Any) -> Any:

@@ -357,12 +357,13 @@ def _axes(axes: Sequence[int]) -> tuple[int, ...]:
 
 def take_along(x: Any, indices: Any, axis: int) -> Any:
     """Elements of `x` at `indices` along `axis`; both have equal shapes elsewhere, and indices are within bounds."""
-    ndim = aval_of(x).ndim
+    sizes = aval_of(x).shape
+    ndim = len(sizes)
     others = tuple([d for d in range(ndim) if d != axis])
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     return gather_p.bind1(
         x, shape.broadcast_in_dim(indices, (*aval_of(indices).shape, 1), range(ndim)), dimension_numbers=numbers,
-        slice_sizes=(1,) * ndim, indices_are_sorted=False, unique_indices=False,
+        slice_sizes=tuple([min(1, n) for n in sizes]), indices_are_sorted=False, unique_indices=False,
         mode=GatherScatterMode.PROMISE_IN_BOUNDS, fill_value=None,
     )  # fmt: skip
 

@@ -81,7 +81,7 @@ class Concatenate(Primitive):
         return [b.emit(f"stablehlo.concatenate {names}, dim = {dimension} : ({types}) -> {outs[0].hlo}", outs[0])]
 
 
-class Split(LinearUnary):
+class Split(Primitive):
     """Consecutive pieces of the given sizes along `axis`."""
 
     exact = True

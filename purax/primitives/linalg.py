@@ -14,15 +14,15 @@ from purax.primitives.factoring import (
     cholesky, cholesky_p, geqp3, geqp3_p, geqrf, geqrf_p, hessenberg, hessenberg_p, householder_product, householder_product_p, lu,
     lu_p, lu_pivots_to_permutation, lu_pivots_to_permutation_p, ormqr, ormqr_p, qr, qr_p, tridiagonal, tridiagonal_p,
 )  # fmt: skip
-from purax.primitives.solving import triangular_solve, triangular_solve_p, tridiagonal_solve, tridiagonal_solve_p
+from purax.primitives.solving import factored_solve_p, linear_solve, triangular_solve, triangular_solve_p, tridiagonal_solve, tridiagonal_solve_p
 from purax.primitives.spectral import (
     EighImplementation, EigImplementation, SvdAlgorithm, eig, eig_p, eigh, eigh_p, schur, schur_p, svd, svd_p,
 )  # fmt: skip
 
 __all__ = [
     "EigImplementation", "EighImplementation", "SvdAlgorithm", "cholesky", "cholesky_p", "cholesky_update", "det", "det_p", "eig",
-    "eig_p", "eigh", "eigh_p", "geqp3", "geqp3_p", "geqrf", "geqrf_p", "hessenberg", "hessenberg_p", "householder_product",
-    "householder_product_p", "lu", "lu_p", "lu_pivots_to_permutation", "lu_pivots_to_permutation_p", "ormqr", "ormqr_p", "qdwh",
+    "eig_p", "eigh", "eigh_p", "factored_solve_p", "geqp3", "geqp3_p", "geqrf", "geqrf_p", "hessenberg", "hessenberg_p", "householder_product",
+    "householder_product_p", "linear_solve", "lu", "lu_p", "lu_pivots_to_permutation", "lu_pivots_to_permutation_p", "ormqr", "ormqr_p", "qdwh",
     "qr", "qr_p", "schur", "schur_p", "slogdet", "slogdet_p", "svd", "svd_p", "symmetric_product", "triangular_solve",
     "triangular_solve_p", "tridiagonal", "tridiagonal_p", "tridiagonal_solve", "tridiagonal_solve_p",
 ]  # fmt: skip

@@ -143,19 +143,19 @@ pow_p = Pow("pow")
 # --- the user's functions -------------------------------------------------------------------------------------------
 
 
-def sqrt(x: Any) -> Any:
+def sqrt(x: Any, *, accuracy: Any = None) -> Any:
     """Square root of each element; NaN for negative floats: inexact[...] -> inexact[...]."""
-    return sqrt_p.bind1(operands.lift(x))
+    return sqrt_p.apply(x, accuracy)
 
 
-def rsqrt(x: Any) -> Any:
+def rsqrt(x: Any, *, accuracy: Any = None) -> Any:
     """`1 / sqrt(x)` of each element: inexact[...] -> inexact[...]."""
-    return rsqrt_p.bind1(operands.lift(x))
+    return rsqrt_p.apply(x, accuracy)
 
 
-def cbrt(x: Any) -> Any:
+def cbrt(x: Any, *, accuracy: Any = None) -> Any:
     """Real cube root of each element: float[...] -> float[...]."""
-    return cbrt_p.bind1(operands.lift(x))
+    return cbrt_p.apply(x, accuracy)
 
 
 def integer_pow(x: Any, y: int) -> Any:

@@ -284,7 +284,7 @@ class ScatterAdd(Scatter):
     """Add."""
 
     operation = "stablehlo.add"
-    meets = np.add
+    meets: Any = np.add
 
     def combine(self, b: Any, old: Any, new: Any) -> Any:
         """The sum; booleans meet by `or`."""
@@ -471,7 +471,7 @@ def _with_jacobian(program: Jaxpr) -> Jaxpr:
         avals = program.in_avals
         closed = stage(widened, [*avals, *[a.strip_weak() for a in avals for _ in avals]], kind="lowering")
         found = program.derived["jacobian"] = intern(closed.jaxpr)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _push_forward(program: Jaxpr, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:

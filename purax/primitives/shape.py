@@ -12,6 +12,7 @@ import math
 import operator
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,7 @@ class BroadcastInDim(LinearUnary):
         dims = broadcast_dimensions
         if len(dims) != x.ndim:
             raise errors.ShapeError(f"broadcast_dimensions {dims} must name one axis for each of the {x.ndim} operand axes")
-        if any(a >= b for a, b in zip(dims, dims[1:], strict=False)):
+        if any(a >= b for a, b in pairwise(dims)):
             raise errors.ShapeError(f"broadcast_dimensions must be strictly increasing, got {dims}")
         if any(not 0 <= d < len(shape) for d in dims):
             raise errors.ShapeError(f"broadcast_dimensions {dims} must be axes of the result shape {shape}")
@@ -377,14 +378,14 @@ def align_batch(x: Any, dim: int | None, size: int, target: int) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def _remembered_scalar(kind: type, value: Any, negative: bool, dtype: Any, weak: bool) -> Any:
+def _remembered_scalar(kind: Any, value: Any, negative: bool, dtype: Any, weak: bool) -> Any:
     with np.errstate(all="ignore"):
         return wrap_host(array_aval((), dtype, weak), np.asarray(value).astype(dtype))
 
 
 def scalar(value: Any, dtype: Any, weak: bool = False) -> Any:
     """The Python or NumPy scalar `value` as a scalar Array of exactly `dtype`."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind is int or kind is bool or (kind is float and value == value):
         # 0 == 0.0 == -0.0 == False, so type and sign are part of the key.
         return _remembered_scalar(kind, value, kind is float and math.copysign(1.0, value) < 0, dtype, weak)
@@ -409,8 +410,8 @@ def _own(x: Any) -> Any:
 
 
 def dtype(x: Any) -> Any:
-    """The dtype that `x` has as an array."""
-    return aval_of(x).dtype
+    """The dtype that `x` (an array, a scalar, or a dtype itself) has as an array."""
+    return dtypes.dtype_and_weak(x)[0]
 
 
 def broadcast_in_dim(

@@ -75,7 +75,8 @@ class DynamicSlice(LinearUnary):
             zero = shape.scalar(0, aval_of(starts[0]).dtype) if starts else np.int32(0)
             out = self.bind1(x, *starts[:d], zero, *starts[d:], slice_sizes=(*slice_sizes[:d], axis.size, *slice_sizes[d:]))
             return (out,), (d,)
-        numbers, places = _numbers_of_starts(starts)
+        window = tuple(range(len(starts)))
+        numbers = gather.GatherDimensionNumbers(window, (), window)
         return gather.gather_p.batch(
             axis, (x, stack_starts(axis, starts, start_dims)), (d, 0), dimension_numbers=numbers, slice_sizes=slice_sizes,
             indices_are_sorted=True, unique_indices=True, mode=gather.GatherScatterMode.CLIP, fill_value=None,
@@ -154,12 +155,6 @@ dynamic_slice_p = DynamicSlice("dynamic_slice")
 dynamic_update_slice_p = DynamicUpdateSlice("dynamic_update_slice")
 
 
-def _numbers_of_starts(starts: Sequence[Any]) -> Any:
-    """The gather that a dynamic slice is."""
-    axes = tuple(range(len(starts)))
-    return gather.GatherDimensionNumbers(axes, (), axes), axes
-
-
 def stack_starts(axis: Any, starts: Sequence[Any], dims: Sequence[int | None]) -> Any:
     """Scalar starts, some batched, as index vectors of shape (batch, number of starts)."""
     columns = [shape.align_batch(i, d, axis.size, 0) for i, d in zip(starts, dims, strict=True)]
@@ -186,6 +181,9 @@ def _starts(operand: Any, start_indices: Any, allow_negative: Any) -> list[Any]:
     if len(starts) != len(sizes):
         raise errors.ShapeError(f"start_indices must have one entry for each of the {len(sizes)} operand axes, "
                                 f"got {len(starts)}")  # fmt: skip
+    given = {aval_of(i).dtype for i in starts if not isinstance(i, int)}
+    if len(given) > 1:
+        raise errors.DTypeError(f"start indices must be integers of one dtype, got {', '.join(map(str, given))}")
     allowed = [allow_negative] * len(starts) if isinstance(allow_negative, bool) else list(allow_negative)
     dtype = index_dtype(starts, sizes)
     return [index_scalar(i, n, a, dtype) for i, n, a in zip(starts, sizes, allowed, strict=True)]

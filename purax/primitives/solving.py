@@ -11,10 +11,10 @@ from purax import dtypes, errors
 from purax.core.aval import ShapedArray, array_aval
 from purax.core.trace import aval_of
 from purax.lazy import lazy
-from purax.primitives import base, elementwise, joining, lapack, shape
+from purax.primitives import base, elementwise, factoring, joining, lapack, shape, sorting, stop_gradient
 from purax.primitives.lapack import MatrixFunction
 
-__all__ = ["triangular_solve", "tridiagonal_solve"]
+__all__ = ["linear_solve", "triangular_solve", "tridiagonal_solve"]
 
 scipy_linalg = lazy("scipy.linalg", "the reference of a factorization needs SciPy")
 
@@ -163,7 +163,70 @@ def _entries_moved(x: Any, step: int) -> Any:
     return joining.pad(x, shape.scalar(0, aval.dtype), config)
 
 
+class FactoredSolve(MatrixFunction):
+    """Solution of a x = b or a^T x = b; operands (a, its packed LU, the LU's permutation, b). Linear in b.
+
+    The factors are there so that derivatives, which solve with the same matrix again, do not factor it again.
+    """
+
+    def infer(self, a: ShapedArray, packed: ShapedArray, permutation: ShapedArray, b: ShapedArray, *, transposed: bool) -> tuple[ShapedArray, ...]:
+        """The type of b."""
+        lapack.check_matrix(a, True, "the matrix of a system")
+        lapack.check_matrix(b)
+        if a.dtype != b.dtype or packed.dtype != a.dtype:
+            raise errors.DTypeError(f"operands must have one dtype, got {a.dtype}, {packed.dtype} and {b.dtype}")
+        if a.shape != packed.shape or permutation.shape != a.shape[:-1] or a.shape[:-1] != b.shape[:-1]:
+            raise errors.ShapeError(f"matrix of shape {a.shape} and right-hand side of shape {b.shape} do not fit")
+        return (b.strip_weak(),)
+
+    def reference(self, a: Any, packed: Any, permutation: Any, b: Any, *, transposed: bool) -> tuple[np.ndarray, ...]:
+        """SciPy's solve_triangular with each factor."""
+
+        def solve(packed: Any, permutation: Any, b: Any) -> Any:
+            if not transposed:
+                y = scipy_linalg.solve_triangular(packed, b[permutation], lower=True, unit_diagonal=True)
+                return scipy_linalg.solve_triangular(packed, y)
+            y = scipy_linalg.solve_triangular(packed, b, trans=1)
+            return scipy_linalg.solve_triangular(packed, y, trans=1, lower=True, unit_diagonal=True)[np.argsort(permutation)]
+
+        if b.size == 0:
+            return (b,)
+        return lapack.numpy_batched(solve, packed, permutation, b, cores=(2, 1, 2), outs=(array_aval(b.shape, b.dtype),))
+
+    def jvp(self, primals: Any, tangents: Any, *, transposed: bool) -> Any:
+        """dx = a^-1 (db - da x)."""
+        (a, packed, permutation, b), (da, _, _, db) = primals, tangents
+        x = self.bind1(a, packed, permutation, b, transposed=transposed)
+        if da is not None:
+            moved = lapack.matmul(lapack.transposed(da) if transposed else da, x)
+            db = base.add_tangents(db, elementwise.neg(moved))
+        return (x,), (None if db is None else self.bind1(a, packed, permutation, db, transposed=transposed),)
+
+    def transpose(self, cotangents: Any, operands: Any, *, transposed: bool) -> Any:
+        """The system with the transposed matrix and the same factors."""
+        (ct,), (a, packed, permutation, _) = cotangents, operands
+        return None, None, None, None if ct is None else self.bind1(a, packed, permutation, ct, transposed=not transposed)
+
+    def lower(self, b: Any, ins: Any, outs: Any, *, transposed: bool) -> list[Any]:
+        """Two triangular systems and a permutation of rows."""
+
+        def forward(packed: Any, permutation: Any, y: Any) -> Any:
+            y = factoring.rows_of(y, permutation)
+            y = triangular_solve(packed, y, left_side=True, lower=True, unit_diagonal=True)
+            return triangular_solve(packed, y, left_side=True, lower=False)
+
+        def backward(packed: Any, permutation: Any, y: Any) -> Any:
+            y = triangular_solve(packed, y, left_side=True, lower=False, transpose_a=True)
+            y = triangular_solve(packed, y, left_side=True, lower=True, transpose_a=True, unit_diagonal=True)
+            columns = shape.broadcasted_iota(np.int32, aval_of(permutation).shape, aval_of(permutation).ndim - 1)
+            _, inverse = sorting.sort([permutation, columns], dimension=aval_of(permutation).ndim - 1, num_keys=1)
+            return factoring.rows_of(y, inverse)
+
+        return b.inline(backward if transposed else forward, ins[1:])  # type: ignore[no-any-return]
+
+
 triangular_solve_p = TriangularSolve("triangular_solve")
+factored_solve_p = FactoredSolve("factored_solve")
 tridiagonal_solve_p = TridiagonalSolve("tridiagonal_solve")
 
 
@@ -197,6 +260,12 @@ def triangular_solve(
         unit_diagonal=bool(unit_diagonal),
     )  # fmt: skip
     return shape.squeeze(out, (right.ndim if left_side else right.ndim - 1,)) if single else out
+
+
+def linear_solve(a: Any, b: Any) -> Any:
+    """Solutions x of a x = b for matrices inexact[..., n, n] and right-hand sides inexact[..., n, k], by LU."""
+    packed, _, permutation = factoring.lu_p.bind(stop_gradient.stop_gradient(a))
+    return factored_solve_p.bind1(a, packed, permutation, b, transposed=False)
 
 
 def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Any:

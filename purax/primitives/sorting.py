@@ -124,6 +124,8 @@ class TopK(Primitive):
             raise errors.ShapeError(f"top_k needs an axis of the operand of shape {x.shape}, got {axis}")
         if not 0 <= k <= x.shape[axis]:
             raise errors.ShapeError(f"k must be between 0 and the size {x.shape[axis]} of axis {axis}, got {k}")
+        if x.shape[axis] > np.iinfo(_INDEX).max:
+            raise errors.ShapeError(f"top_k gives int32 positions, which an axis of size {x.shape[axis]} overflows")
         if dtypes.is_complex(x.dtype) or dtypes.is_key(x.dtype):
             raise errors.DTypeError(f"top_k is not defined for dtype {x.dtype}")
         sizes = (*x.shape[:axis], k, *x.shape[axis + 1 :])
@@ -195,8 +197,7 @@ def integer_keys(x: Any) -> list[Any]:
     dtype = aval_of(x).dtype
     if dtypes.is_complex(dtype):
         return [*integer_keys(elementwise.real(x)), *integer_keys(elementwise.imag(x))]
-    wide = dtype.itemsize == 8
-    integer = np.dtype(np.int64 if wide else np.int32)
+    integer: Any = np.dtype(np.int64 if dtype.itemsize == 8 else np.int32)
     if dtypes.is_float(dtype):
         if dtype.itemsize < 4:
             x = cast.convert_element_type(x, np.float32)

@@ -326,7 +326,7 @@ def igamma_grad_a(a: Any, x: Any) -> Any:
     return igamma_grad_a_p.bind1(*operands.coerce("igamma_grad_a", a, x))
 
 
-def random_gamma_grad(a: Any, x: Any, *, dtype: Any = None) -> Any:
+def random_gamma_grad(a: Any, x: Any) -> Any:
     """Derivative to a of a gamma sample x at a fixed quantile: minus `igamma_grad_a` over the density. Operands as in `add`."""
     return random_gamma_grad_p.bind1(*operands.coerce("random_gamma_grad", a, x))
 

@@ -20,7 +20,7 @@ from purax.core.primitive import Undefined
 from purax.core.trace import aval_of
 from purax.lazy import lazy
 from purax.primitives import complex as complex_parts
-from purax.primitives import cast, elementwise, factoring, gather, joining, lapack, reduction, shape
+from purax.primitives import cast, elementwise, factoring, gather, joining, lapack, reduction, shape, solving
 from purax.primitives.lapack import MatrixFunction, adjoint, columns_scaled, matmul, reciprocal_or_zero
 
 __all__ = ["EigImplementation", "EighImplementation", "SvdAlgorithm", "eig", "eigh", "schur", "svd"]
@@ -245,11 +245,11 @@ class Eig(MatrixFunction):
             return outs, (None,) * len(outs)
         w, vl, vr = self.bind(a, left=True, right=True)
         da = cast.convert_element_type(da, aval_of(w).dtype)
-        inner = general_solve(vr, matmul(da, vr))
+        inner = solving.linear_solve(vr, matmul(da, vr))
         outs, changes = [w], [lapack.diagonal(inner)]
         if left:
             outs.append(vl)
-            changes.append(self._vectors(vl, lapack.conjugated(w), general_solve(vl, matmul(adjoint(da), vl))))
+            changes.append(self._vectors(vl, lapack.conjugated(w), solving.linear_solve(vl, matmul(adjoint(da), vl))))
         if right:
             outs.append(vr)
             changes.append(self._vectors(vr, w, inner))
@@ -294,14 +294,6 @@ class Eig(MatrixFunction):
             (w,) = b.inline(complex_parts.complex, [real, imag])
         chosen = [w, *([vl] if left else []), *([vr] if right else [])]
         return [lapack.unless_failed(b, failed, x) for x in chosen]
-
-
-def general_solve(a: Any, y: Any) -> Any:
-    """Solutions of square systems by LU."""
-    packed, _, permutation = factoring.lu_p.bind(a)
-    y = factoring.rows_of(y, permutation)
-    y = factoring.solve(packed, y, left_side=True, lower=True, unit_diagonal=True)
-    return factoring.solve(packed, y, left_side=True, lower=False)
 
 
 # --- Schur --------------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 
 The table reads `name, dtypes, operation, meaning in NumPy, tangent`. A derivative that is finite at every number multiplies the
 tangent plainly; one that overflows or has poles does so by `strong_mul`.
+
+The argument `accuracy` of the functions, an `AccuracyMode` or a `Tolerance`, is passed on to the compiler as a hint.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ from purax.core.trace import aval_of
 from purax.lazy import lazy
 from purax.primitives import cast, elementwise, operands, shape
 from purax.primitives.elementwise import strong_mul, strong_product
-from purax.primitives.family import INEXACT, Elementwise, inline, widened
+from purax.primitives.family import INEXACT, AccuracyMode, Elementwise, Tolerance, inline, widened
 
 __all__ = [
+    "AccuracyMode", "Tolerance",
     "acos", "acos_p", "acosh", "acosh_p", "asin", "asin_p", "asinh", "asinh_p", "atan", "atan2", "atan2_p", "atan_p", "atanh",
     "atanh_p", "cos", "cos_p", "cosh", "cosh_p", "exp", "exp2", "exp2_p", "exp_p", "expm1", "expm1_p", "log", "log1p", "log1p_p",
     "log_p", "logistic", "logistic_p", "sin", "sin_p", "sinh", "sinh_p", "tan", "tan_p", "tanh", "tanh_p",
@@ -273,49 +276,49 @@ def _sinh_formula(x: Any) -> Any:
 # --- the user's functions -------------------------------------------------------------------------------------------
 
 
-def exp(x: Any, accuracy: Any = None) -> Any:
+def exp(x: Any, *, accuracy: Any = None) -> Any:
     """e to the power of each element: inexact[...] -> inexact[...]."""
-    return exp_p.bind1(operands.lift(x))
+    return exp_p.apply(x, accuracy)
 
 
-def exp2(x: Any, accuracy: Any = None) -> Any:
+def exp2(x: Any, *, accuracy: Any = None) -> Any:
     """2 to the power of each element: inexact[...] -> inexact[...]."""
-    return exp2_p.bind1(operands.lift(x))
+    return exp2_p.apply(x, accuracy)
 
 
-def expm1(x: Any, accuracy: Any = None) -> Any:
+def expm1(x: Any, *, accuracy: Any = None) -> Any:
     """`exp(x) - 1` of each element, exact near 0: inexact[...] -> inexact[...]."""
-    return expm1_p.bind1(operands.lift(x))
+    return expm1_p.apply(x, accuracy)
 
 
-def log(x: Any, accuracy: Any = None) -> Any:
+def log(x: Any, *, accuracy: Any = None) -> Any:
     """Natural logarithm of each element; NaN for negative floats: inexact[...] -> inexact[...]."""
-    return log_p.bind1(operands.lift(x))
+    return log_p.apply(x, accuracy)
 
 
-def log1p(x: Any, accuracy: Any = None) -> Any:
+def log1p(x: Any, *, accuracy: Any = None) -> Any:
     """`log(1 + x)` of each element, exact near 0: inexact[...] -> inexact[...]."""
-    return log1p_p.bind1(operands.lift(x))
+    return log1p_p.apply(x, accuracy)
 
 
-def logistic(x: Any, accuracy: Any = None) -> Any:
+def logistic(x: Any, *, accuracy: Any = None) -> Any:
     """`1 / (1 + exp(-x))` of each element: inexact[...] -> inexact[...]."""
-    return logistic_p.bind1(operands.lift(x))
+    return logistic_p.apply(x, accuracy)
 
 
-def sin(x: Any, accuracy: Any = None) -> Any:
+def sin(x: Any, *, accuracy: Any = None) -> Any:
     """Sine of each element, in radians: inexact[...] -> inexact[...]."""
-    return sin_p.bind1(operands.lift(x))
+    return sin_p.apply(x, accuracy)
 
 
-def cos(x: Any, accuracy: Any = None) -> Any:
+def cos(x: Any, *, accuracy: Any = None) -> Any:
     """Cosine of each element, in radians: inexact[...] -> inexact[...]."""
-    return cos_p.bind1(operands.lift(x))
+    return cos_p.apply(x, accuracy)
 
 
-def tan(x: Any, accuracy: Any = None) -> Any:
+def tan(x: Any, *, accuracy: Any = None) -> Any:
     """Tangent of each element, in radians: inexact[...] -> inexact[...]."""
-    return tan_p.bind1(operands.lift(x))
+    return tan_p.apply(x, accuracy)
 
 
 def asin(x: Any) -> Any:
@@ -348,9 +351,9 @@ def cosh(x: Any) -> Any:
     return cosh_p.bind1(operands.lift(x))
 
 
-def tanh(x: Any, accuracy: Any = None) -> Any:
+def tanh(x: Any, *, accuracy: Any = None) -> Any:
     """Hyperbolic tangent of each element: inexact[...] -> inexact[...]."""
-    return tanh_p.bind1(operands.lift(x))
+    return tanh_p.apply(x, accuracy)
 
 
 def asinh(x: Any) -> Any:

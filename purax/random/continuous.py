@@ -9,7 +9,7 @@ import numpy as np
 
 from purax import dtypes
 from purax import numpy as pnp
-from purax.primitives import elementwise, shape as shapes, special
+from purax.primitives import cast, elementwise, shape as shapes, special
 from purax.primitives.random_bits import random_bits, random_split
 from purax.primitives.stop_gradient import stop_gradient
 from purax.random.bits import _uniform
@@ -279,7 +279,7 @@ def _fraction(words: Any) -> Any:
     zeros = pnp.where(empty, np.uint32(32) + low_zeros, high_zeros)
     exponent = elementwise.shift_left(np.uint32(126) - zeros, np.uint32(23))
     exponent = elementwise.bitwise_and(exponent, np.uint32((1 << 30) - (1 << 22)))
-    return elementwise.bitcast_convert_type(elementwise.bitwise_or(exponent, mantissa), np.float32)
+    return cast.bitcast_convert_type(elementwise.bitwise_or(exponent, mantissa), np.float32)
 
 
 def gumbel_mode(mode: Any) -> str:

@@ -220,7 +220,7 @@ def key_impl(keys: Any) -> Any:
     return found.name if GENERATORS.get(found.name) is found else found
 
 
-def key_dtype(impl: Any = None) -> dtypes.KeyDtype:
+def key_dtype(impl_spec: Any = None) -> dtypes.KeyDtype:
     """The dtype of keys of a generator (None: the default).
 
     Examples
@@ -228,4 +228,4 @@ def key_dtype(impl: Any = None) -> dtypes.KeyDtype:
     >>> purax.random.key_dtype("rbg")
     key<rbg>
     """
-    return generator_of(impl).dtype
+    return generator_of(impl_spec).dtype

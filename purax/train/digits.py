@@ -76,7 +76,7 @@ OPTIMIZERS: dict[str, tuple[Callable[..., optim.GradientTransformation], float]]
 class Settings(NamedTuple):
     """What a training depends on; `learning_rate` None means the default of the optimizer."""
 
-    epochs: int = 25
+    epochs: int = 30
     batch_size: int = 64
     seed: int = 0
     optimizer: str = "adam"

@@ -18,11 +18,12 @@ import numpy as np
 from purax import dtypes, errors, tree
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Equation, Jaxpr, Var
+from purax.core.axes import lane_axes
 from purax.core.passes import dead_code
 from purax.core.primitive import Linear
 from purax.core.source import current_source
 from purax.core.trace import Trace, Tracer, aval_of, bind_in, current
-from purax.primitives import cast, elementwise, shape
+from purax.primitives import cast, collective, elementwise, shape
 from purax.primitives.base import instantiate, is_differentiable, zeros_of
 from purax.transforms.flat import argument_names, check_arrays, flat_function, float0_zeros, name_of, normal_argnums
 
@@ -167,13 +168,16 @@ class Tape:
         found: dict[int, Any] = {}
         for out, cotangent in zip(self.outputs, cotangents, strict=True):
             if out is not None and cotangent is not None:
-                _accumulate(found, out.index, cotangent)
+                _accumulate(found, out.index, collective.total(cotangent, out.aval))
         for entry in reversed(self.entries):
             outs = tuple([found.pop(o.index, None) for o in entry.outs])
             if not any(c is not None for c in outs):
                 continue
             operands = tuple([Linear(x.aval) if self._own(x) else x for x in entry.operands])
             results = entry.primitive.transpose(outs, operands, **entry.params)
+            if entry.primitive.types_axes or entry.outs[0].aval.varying:
+                avals = [aval_of(x) for x in entry.operands]
+                results = collective.settle(entry.primitive, entry.params, avals, [o.aval for o in entry.outs], results)
             for x, cotangent in zip(entry.operands, results, strict=True):
                 if cotangent is not None and self._own(x):
                     _accumulate(found, x.index, cotangent)
@@ -250,6 +254,12 @@ def strip(x: Any) -> Any:
 # --- public forms -----------------------------------------------------------------------------------------------------------
 
 
+def own_lanes(leaves: Sequence[Any]) -> Sequence[Any]:
+    """Values to differentiate by: in vmap and pmap each lane's own, also where all lanes hold the same one."""
+    lanes = lane_axes.get()
+    return [collective.pvary(x, tuple(lanes)) if is_differentiable(aval_of(x).dtype) else x for x in leaves] if lanes else leaves
+
+
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> Any:
     """Output of `fun` and the function that pulls cotangents back.
 
@@ -271,6 +281,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     del reduce_axes
     leaves, treedef = tree.flatten(primals)
     check_arrays("vjp", leaves, lambda: argument_names(fun, primals))
+    leaves = own_lanes(leaves)
     flat, store = flat_function(fun, treedef, has_aux=has_aux)
     outs, tape = linearize_flat(flat, leaves)
     pullback = Pullback(tape, [aval_of(x) for x in leaves], [aval_of(o) for o in outs], treedef, store.out_tree, name_of(fun))
@@ -338,6 +349,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     """
     leaves, treedef = tree.flatten(primals)
     check_arrays("linearize", leaves, lambda: argument_names(fun, primals))
+    leaves = own_lanes(leaves)
     flat, store = flat_function(fun, treedef, has_aux=has_aux)
     outs, tape = linearize_flat(flat, leaves)
     jaxpr, residuals = tape.program()
@@ -451,6 +463,7 @@ def value_and_grad(
 
         flat, store = _scalar_function(partial, fun, has_aux)
         call.__name__ = name_of(fun)
+        leaves = own_lanes(leaves)
         outs, tape = linearize_flat(call, leaves)
         out_aval = _check_output(outs[0], holomorphic, fun)
         results = tape.backward([shape.full_like_aval(out_aval.strip_weak(), 1)])

@@ -8,13 +8,14 @@ from typing import Any
 
 from purax import dtypes, tree
 from purax.core.aval import array_aval
+from purax.core.axes import lane_axes
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Equation, Jaxpr, Literal, Var, intern, open_constants
 from purax.core.passes import dead_code
 from purax.core.primitive import Linear
 from purax.core.stage import StageTrace, StageTracer, stage
 from purax.core.trace import aval_of, current
-from purax.primitives import elementwise
+from purax.primitives import collective, elementwise
 from purax.primitives.base import instantiate, zeros_of
 from purax.transforms.flat import flat_function
 from purax.transforms.reverse import LinearTracer, Tape, linearize_flat
@@ -65,7 +66,11 @@ def backward_pass(jaxpr: Jaxpr, operands: Sequence[Any], cotangents: Sequence[An
         given = tuple(
             [a.val if type(a) is Literal else Linear(a.aval) if a in linear else values[a] for a in eqn.invars]
         )
-        for atom, cotangent in zip(eqn.invars, eqn.primitive.transpose(outs, given, **eqn.params), strict=True):
+        results = eqn.primitive.transpose(outs, given, **eqn.params)
+        if eqn.primitive.types_axes or eqn.outvars[0].aval.varying:
+            avals = [a.aval for a in eqn.invars]
+            results = collective.settle(eqn.primitive, eqn.params, avals, [v.aval for v in eqn.outvars], results)
+        for atom, cotangent in zip(eqn.invars, results, strict=True):
             give(atom, cotangent)
     return [found.get(v) if v in linear else None for v in jaxpr.invars]
 
@@ -220,7 +225,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     """
     del reduce_axes
     leaves, treedef = tree.flatten(primals)
-    avals = [_shaped(x) for x in leaves]
+    avals = [_own(_shaped(x)) for x in leaves]
     flat, store = flat_function(fun, treedef)
     jaxpr, consts = open_constants(stage(flat, avals, getattr(fun, "__name__", ""), kind="linear_transpose"))
     in_kinds = {dtypes.is_inexact(a.dtype) for a in avals}
@@ -246,6 +251,10 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
         return treedef.unflatten([instantiate(c, a) for c, a in zip(results, map(_Avaled, avals), strict=True)])
 
     return transposed
+
+
+def _own(aval: Any) -> Any:
+    return aval.with_varying(aval.varying | lane_axes.get())
 
 
 class _Avaled:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from purax import errors, tree
 from purax.core.aval import array_aval
-from purax.core.axes import Axis, axis_environment
+from purax.core.axes import Axis, named_axes
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Jaxpr, intern
 from purax.core.stage import StageTrace
@@ -23,15 +24,19 @@ __all__ = ["BatchTrace", "batch_flat", "batch_jaxpr", "batched_function", "vmap"
 
 
 class BatchTracer(Tracer):
-    """One lane of a value that has an extra axis at `dim`."""
+    """One lane of a value that has an extra axis at `dim`; None: of a value that is stored once and counts as varying."""
 
     __slots__ = ("dim", "value")
 
-    def __init__(self, trace: Any, value: Any, dim: int) -> None:
+    def __init__(self, trace: Any, value: Any, dim: int | None) -> None:
         self._trace = trace
         aval = aval_of(value)
-        shape = aval.shape
-        self.aval = array_aval((*shape[:dim], *shape[dim + 1 :]), aval.dtype, aval.weak_type, aval.varying)
+        shape, varying, name = aval.shape, aval.varying, trace.axis.name
+        if name is not None:
+            varying = varying | {name}
+        if dim is not None:
+            shape = (*shape[:dim], *shape[dim + 1 :])
+        self.aval = array_aval(shape, aval.dtype, aval.weak_type, varying)
         self.value = value
         self.dim = dim
 
@@ -52,7 +57,7 @@ class BatchTrace(Trace):
 
     def process(self, primitive: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """Apply the primitive's batching rule in the parent trace."""
-        values, dims, active = [], [], False
+        values, dims, active, name = [], [], False, self.axis.name
         for x in operands:
             if type(x) is BatchTracer and x._trace is self:
                 values.append(x.value)
@@ -62,15 +67,29 @@ class BatchTrace(Trace):
                 values.append(x)
                 dims.append(None)
         if not active and primitive.names_axes:
-            active = self.axis.name is not None and self.axis.name in params["axes"]
+            active = name is not None and name in params["axes"]
         token = current.set(self.parent)
         try:
             if not active:
                 return bind_in(self.parent, primitive, operands, params)
-            outs, out_dims = primitive.batch(self.axis, tuple(values), tuple(dims), **params)
+            if name is not None and not (primitive.names_axes and name in params["axes"]) and not any(d is not None for d in dims):
+                outs = bind_in(self.parent, primitive, tuple(values), params)
+                out_dims: Sequence[int | None] = (None,) * len(outs)
+            else:
+                outs, out_dims = primitive.batch(self.axis, tuple(values), tuple(dims), **params)
         finally:
             current.reset(token)
+        if name is not None and None in out_dims:
+            return self._typed(primitive, operands, params, outs, out_dims)
         return tuple([o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims, strict=True)])
+
+    def _typed(self, primitive: Any, operands: Any, params: dict[str, Any], outs: Any, out_dims: Any) -> tuple[Any, ...]:
+        """Outputs without a mapped axis vary over the named axis all the same where their types say so."""
+        avals = primitive.outputs(tuple([aval_of(x) for x in operands]), params)
+        return tuple([
+            o if d is None and self.axis.name not in a.varying else BatchTracer(self, o, d)
+            for o, d, a in zip(outs, out_dims, avals, strict=True)
+        ])  # fmt: skip
 
 
 def batch_flat(
@@ -79,16 +98,12 @@ def batch_flat(
     """Outputs of a flat function mapped over `dims` of its operands, with the axis of each output (None: not mapped)."""
     trace = BatchTrace(current.get(), axis, getattr(fun, "__name__", ""))
     inputs = [x if d is None else BatchTracer(trace, x, d) for x, d in zip(operands, dims, strict=True)]
-    names = None
-    if axis.name is not None:
-        names = axis_environment.set({**axis_environment.get(), axis.name: axis.size})
-    token = current.set(trace)
-    try:
-        outputs = fun(*inputs)
-    finally:
-        current.reset(token)
-        if names is not None:
-            axis_environment.reset(names)
+    with nullcontext() if axis.name is None else named_axes({axis.name: axis.size}, lanes=True):
+        token = current.set(trace)
+        try:
+            outputs = fun(*inputs)
+        finally:
+            current.reset(token)
     outs: list[Any] = []
     out_dims: list[int | None] = []
     for x in outputs:
@@ -139,15 +154,22 @@ def batch_jaxpr(
     found = jaxpr.derived.get(key)
     if found is None:
         trace = StageTrace(None, jaxpr.name, "vmap", embed=True)
+        own = frozenset((axis.name,))
+        avals = [a.with_varying(a.varying - own) for a in jaxpr.in_avals]
         inputs = [
             trace.new_input(a.update(shape=(axis.size, *a.shape)) if b else a)
-            for a, b in zip(jaxpr.in_avals, batched, strict=True)
+            for a, b in zip(avals, batched, strict=True)
         ]
+
+        def lanes(*xs: Any) -> list[Any]:
+            """The program; inputs that count as varying do so although they are stored once."""
+            marked = [a is not v.aval and not b for a, v, b in zip(avals, jaxpr.invars, batched, strict=True)]
+            home = current.get()
+            return eval_jaxpr(jaxpr, (), *[BatchTracer(home, x, None) if m else x for x, m in zip(xs, marked, strict=True)])
+
         token = current.set(trace)
         try:
-            outs, dims = batch_flat(
-                lambda *xs: eval_jaxpr(jaxpr, (), *xs), axis, inputs, [0 if b else None for b in batched]
-            )
+            outs, dims = batch_flat(lanes, axis, inputs, [0 if b else None for b in batched])
             out_batched = [d is not None or (wanted is not None and wanted[i]) for i, d in enumerate(dims)]
             outs = [to_front(o, d, axis.size) if b else o for o, d, b in zip(outs, dims, out_batched, strict=True)]
         finally:

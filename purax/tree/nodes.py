@@ -278,6 +278,10 @@ class _Whole:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
+    func = property(lambda self: self.function.func)
+    args = property(lambda self: self.function.args)
+    keywords = property(lambda self: self.function.keywords)
+
     def __hash__(self) -> int:
         return hash(self.function)
 

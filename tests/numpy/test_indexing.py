@@ -27,7 +27,7 @@ def _traced(index):
     """The index with integers replaced by purax arrays."""
 
     def convert(e):
-        if isinstance(e, np.ndarray) and e.dtype != bool or type(e) is int:
+        if (isinstance(e, np.ndarray) and e.dtype != bool) or type(e) is int:
             return pnp.asarray(e)
         return e
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import itertools
+
 import numpy as np
 import pytest
 
@@ -55,3 +57,23 @@ def test_wrong_dtypes_and_shapes_are_refused_in_words():
         optim.softmax_cross_entropy_with_integer_labels(pnp.asarray([1.0, 2.0]), pnp.asarray(1.0))
     with pytest.raises(ValueError, match=r"shape \(2,\) and targets of shape \(2, 1\)"):
         optim.l2_loss(pnp.ones(2), pnp.ones((2, 1)))
+
+
+def test_the_loss_of_a_sequence_adds_up_all_its_alignments():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(1, 5, 3)).astype(np.float32)
+    labels = [1, 1]
+    log_p = logits[0] - np.log(np.exp(logits[0]).sum(-1, keepdims=True))
+    total = 0.0
+    for path in itertools.product(range(3), repeat=5):
+        if [c for c, _ in itertools.groupby(path) if c != 0] == labels:
+            total += np.exp(sum(log_p[time, c] for time, c in enumerate(path)))
+    loss = optim.ctc_loss(pnp.asarray(logits), pnp.zeros((1, 5)), pnp.asarray([labels]), pnp.zeros((1, 2)))
+    np.testing.assert_allclose(np.asarray(loss), [-np.log(total)], rtol=1e-5)
+
+
+def test_the_overlap_of_equal_regions_costs_nothing():
+    targets = pnp.asarray(np.eye(3, dtype=np.float32)[np.array([[0, 1, 2, 2]])])
+    np.testing.assert_allclose(np.asarray(optim.dice_loss(targets, targets, apply_softmax=False)), [0.0], atol=1e-6)
+    with pytest.raises(ValueError, match="'mean', 'sum' or 'none', got 'max'"):
+        optim.dice_loss(targets, targets, reduction="max")

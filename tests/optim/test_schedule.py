@@ -36,3 +36,17 @@ def test_the_learning_rate_of_an_optimizer_follows_its_schedule_from_step_zero()
         updates, state = optimizer.update(pnp.ones(1), state)
         seen.append(-float(updates[0]))
     np.testing.assert_allclose(seen, [1.0, 1.0, 0.1, 0.1], rtol=1e-6)
+
+
+def test_steps_shrink_when_the_loss_stops_falling_and_rest_afterwards():
+    tx = optim.contrib.reduce_on_plateau(factor=0.5, patience=2, cooldown=1)
+    state = tx.init(None)
+    scales = []
+    for value in (1.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.1):
+        updates, state = tx.update(pnp.ones(1), state, value=value)
+        scales.append(float(updates[0]))
+    assert scales == [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.25, 0.25]
+    with pytest.raises(ValueError, match="factor must lie between 0 and 1"):
+        optim.contrib.reduce_on_plateau(factor=2.0)
+    with pytest.raises(ValueError, match="needs a tolerance above 0"):
+        optim.contrib.reduce_on_plateau(rtol=0.0)

@@ -7,7 +7,7 @@ import pytest
 
 import purax
 from purax import config, dtypes, errors
-from purax.primitives import bits
+from purax.primitives import bits, elementwise
 from tests.laws.sample import BadSample, Sample
 
 INTS = np.array([[5, -7, 0], [2**31 - 1, -(2**31), -1]], np.int32)
@@ -54,9 +54,13 @@ def wrapped(value, dtype):
 def test_shifts_by_any_amount_are_those_of_wide_integers(dtype):
     config.update("enable_x64", True)
     width = np.iinfo(dtype).bits
-    x, y = (a.ravel() for a in np.meshgrid(numbers(dtype), np.array([0, 1, 5, width - 1, width, width + 1, 100], dtype)))
+    x, y = (
+        a.ravel() for a in np.meshgrid(numbers(dtype), np.array([0, 1, 5, width - 1, width, width + 1, 100], dtype))
+    )
     mask = (1 << width) - 1
-    shift = purax.jit(lambda a, b: (bits.shift_left(a, b), bits.shift_right_logical(a, b), bits.shift_right_arithmetic(a, b)))
+    shift = purax.jit(
+        lambda a, b: (bits.shift_left(a, b), bits.shift_right_logical(a, b), bits.shift_right_arithmetic(a, b))
+    )
     left, logical, arithmetic = (np.asarray(v).tolist() for v in shift(x, y))
     signed = [wrapped(v, f"int{width}") for v in x.tolist()]
     amounts = [min(s, 2 * width) for s in y.tolist()]
@@ -92,3 +96,6 @@ def test_logic_works_on_bools_and_small_integers():
     got = np.asarray(bits.bitwise_xor(NIBBLES, NIBBLES[::-1].copy())).astype(int)
     np.testing.assert_array_equal(got, NIBBLES.astype(int) ^ NIBBLES[::-1].astype(int))
     assert dtypes.itemsize_bits(bits.bitwise_or(NIBBLES, NIBBLES).dtype) == 4
+    for x in (NIBBLES, np.array([0, 1, 15]).astype(ml_dtypes.uint4)):
+        for primitive in (bits.not_p, elementwise.neg_p):
+            np.testing.assert_array_equal(primitive.reference(x)[0].astype(int), np.asarray(primitive.bind1(x)).astype(int))

@@ -41,12 +41,22 @@ SAMPLES = [
     *(Sample(cast.copy_p, (x,), linear=(0,)) for x in (X, Z)), Sample(cast.copy_p, (INTS,)), Sample(cast.copy_p, (BRAIN,), differentiable=()),
 ]  # fmt: skip
 BAD_SAMPLES = [
-    BadSample(cast.bitcast_convert_type_p, (FLAGS,), {"new_dtype": np.dtype("uint8")}, errors.DTypeError, "bool has no bits"),
+    BadSample(
+        cast.bitcast_convert_type_p, (FLAGS,), {"new_dtype": np.dtype("uint8")}, errors.DTypeError, "bool has no bits"
+    ),
     BadSample(cast.bitcast_convert_type_p, (Z,), {"new_dtype": np.dtype("float32")}, errors.DTypeError, "complex"),
     BadSample(cast.bitcast_convert_type_p, (HALF,), {"new_dtype": np.dtype("int32")}, errors.ShapeError, "last axis"),
     BadSample(cast.reduce_precision_p, (INTS,), {"exponent_bits": 8, "mantissa_bits": 7}, errors.DTypeError, "int32"),
-    BadSample(cast.reduce_precision_p, (X,), {"exponent_bits": 0, "mantissa_bits": 7}, errors.ShapeError, "must be positive"),
-    BadSample(cast.convert_element_type_p, (X,), {"new_dtype": dtypes.float0, "weak_type": False}, errors.DTypeError, "cannot have"),
+    BadSample(
+        cast.reduce_precision_p, (X,), {"exponent_bits": 0, "mantissa_bits": 7}, errors.ShapeError, "must be positive"
+    ),
+    BadSample(
+        cast.convert_element_type_p,
+        (X,),
+        {"new_dtype": dtypes.float0, "weak_type": False},
+        errors.DTypeError,
+        "cannot have",
+    ),
 ]
 
 ALL = [d for d in dtypes.ALL if dtypes.itemsize_bits(d) > 1 and d not in (dtypes.float6_e2m3fn, dtypes.float6_e3m2fn)]

@@ -22,7 +22,9 @@ INTS = np.array([[5, -7, 0], [3, 2, -1]], np.int32)
 MORE = np.array([[2, 3, -4], [-3, 5, 7]], np.int32)
 BYTES = np.array([0, 3, 200, 255], np.uint8)
 FLAGS = np.array([[True, False, True], [False, False, True]])
-EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 0.49999997, 3.4e38, 1e-30], np.float32)
+EDGES = np.array(
+    [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 0.49999997, 3.4e38, 1e-30], np.float32
+)
 LEFT, RIGHT = (a.ravel() for a in np.meshgrid(EDGES, EDGES))
 HALF = X.astype(np.float16)
 BRAIN = X.astype(ml_dtypes.bfloat16)
@@ -176,7 +178,9 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("primitive", "function", "interval"), FUNCTIONS, ids=lambda v: str(v) if hasattr(v, "bind") else "")
+@pytest.mark.parametrize(
+    ("primitive", "function", "interval"), FUNCTIONS, ids=lambda v: str(v) if hasattr(v, "bind") else ""
+)
 def test_values_are_within_a_few_units_in_the_last_place(primitive, function, interval, dtype):
     config.update("enable_x64", True)
     low, high = interval
@@ -195,7 +199,11 @@ def test_powers_of_two_are_exact():
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_narrow_floats_are_rounded_once(dtype):
     x = np.linspace(-6, 6, 101).astype(dtype)
-    for primitive, function in ((e.logistic_p, lambda v: 1 / (1 + np.exp(-v))), (e.sinh_p, np.sinh), (e.exp2_p, np.exp2)):
+    for primitive, function in (
+        (e.logistic_p, lambda v: 1 / (1 + np.exp(-v))),
+        (e.sinh_p, np.sinh),
+        (e.exp2_p, np.exp2),
+    ):
         want = function(x.astype(np.float64)).astype(dtype)
         np.testing.assert_allclose(
             compiled(primitive, x).astype(np.float64), want.astype(np.float64), rtol=float(dtypes.finfo(dtype).eps)
@@ -280,7 +288,9 @@ def test_what_is_selected_still_shows_its_pole():
 def test_a_masked_nan_does_not_reach_the_mean_of_squares():
     x = np.array([NAN, 1, 2, 3, 4], np.float32)
     for square in (e.square, lambda v: e.mul(v, v), lambda v: e.integer_pow(v, 2)):
-        masked = lambda v, square=square: reduction.reduce_sum(e.select(e.ne(v, v), np.zeros(5, np.float32), square(v)), (0,))
+        masked = lambda v, square=square: reduction.reduce_sum(
+            e.select(e.ne(v, v), np.zeros(5, np.float32), square(v)), (0,)
+        )
         np.testing.assert_array_equal(purax.grad(masked)(x), [0, 2, 4, 6, 8])
 
 
@@ -289,7 +299,9 @@ def test_the_mixed_derivative_of_a_power_at_exponent_zero():
     np.testing.assert_allclose([one_way(23.0, 0.0), other_way(23.0, 0.0)], [1 / 23, 1 / 23], rtol=1e-6)
 
 
-@pytest.mark.parametrize(("x", "y", "want"), [(0.0, 2.0, (0, 0)), (0.0, 1.0, (1, 0)), (0.0, 0.0, (0, 0)), (3.0, 0.0, (0, np.log(3)))])
+@pytest.mark.parametrize(
+    ("x", "y", "want"), [(0.0, 2.0, (0, 0)), (0.0, 1.0, (1, 0)), (0.0, 0.0, (0, 0)), (3.0, 0.0, (0, np.log(3)))]
+)
 def test_powers_of_zero_have_finite_derivatives(x, y, want):
     np.testing.assert_allclose(purax.grad(e.pow, (0, 1))(x, y), want, rtol=1e-6)
 

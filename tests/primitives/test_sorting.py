@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from purax import errors, jit
+from purax.core.aval import array_aval
 from purax.primitives import sorting
+from purax.runtime.array import wrap_host
 from tests.laws.sample import BadSample, Sample
 
 _RANDOM = np.random.default_rng(0)
@@ -86,9 +88,6 @@ def test_wide_dtypes_sort_like_numpy(dtype):
 
 
 def _wide(x):
-    from purax.core.aval import array_aval
-    from purax.runtime.array import wrap_host
-
     return wrap_host(array_aval(x.shape, x.dtype), x)
 
 

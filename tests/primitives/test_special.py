@@ -83,7 +83,9 @@ def test_incomplete_gamma_integrals_are_those_of_scipy(dtype, tolerance):
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-6), ("float64", 1e-11)])
 def test_incomplete_beta_integrals_are_those_of_scipy(dtype, tolerance):
     config.update("enable_x64", True)
-    a, b, x = (v.ravel().astype(dtype) for v in np.meshgrid([0.1, 1.0, 5.0, 60.0], [0.3, 2.0, 90.0], [1e-4, 0.2, 0.5, 0.97]))
+    a, b, x = (
+        v.ravel().astype(dtype) for v in np.meshgrid([0.1, 1.0, 5.0, 60.0], [0.3, 2.0, 90.0], [1e-4, 0.2, 0.5, 0.97])
+    )
     want = scipy.special.betainc(*(v.astype(np.float64) for v in (a, b, x)))
     np.testing.assert_allclose(special.betainc(a, b, x), want, rtol=tolerance, atol=float(np.finfo(dtype).tiny))
 
@@ -93,7 +95,9 @@ def test_the_border_of_the_incomplete_integrals():
     a, x = np.array([[0, 1], [0, 0], [1, 0], [1, inf], [inf, 1], [-1, 1], [1, -1], [nan, 1]], np.float32).T
     np.testing.assert_array_equal(special.igamma(a, x), [1, nan, 0, 1, 0, nan, nan, nan])
     np.testing.assert_array_equal(special.igammac(a, x), [0, nan, 1, 0, 1, nan, nan, nan])
-    a, b, x = np.array([[0, 1, 0.5], [1, 0, 0.5], [1, 2, 0], [1, 2, 1], [1, 2, 1.5], [-1, 1, 0.5], [1, 1, nan]], np.float32).T
+    a, b, x = np.array(
+        [[0, 1, 0.5], [1, 0, 0.5], [1, 2, 0], [1, 2, 1], [1, 2, 1.5], [-1, 1, 0.5], [1, 1, nan]], np.float32
+    ).T
     np.testing.assert_array_equal(special.betainc(a, b, x), [1, 0, 0, 1, nan, nan, nan])
 
 

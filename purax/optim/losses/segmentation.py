@@ -91,7 +91,7 @@ def multiclass_generalized_dice_loss(
     apply_softmax: bool = True,
     ignore_background: bool = False,
 ) -> Any:
-    """Dice loss with each class weighted by the inverse square of its size.
+    """Dice loss with each class weighted by the inverse square of its size, so that small regions count as large ones.
 
     Parameters
     ----------
@@ -100,20 +100,27 @@ def multiclass_generalized_dice_loss(
 
     Returns
     -------
-    floating[batch]
-        1 - (2 sum_c w_c I_c + smooth) / (sum_c w_c (P_c + T_c) + smooth), w_c = 1 / (T_c^2 + smooth).
-        Source: Sudre et al. 2017.
+    floating[]
+        Mean over batch and classes of w_c * dice_c, w_c proportional to 1 / T_c^2 with mean 1; a class that does not
+        occur counts as nothing. Source: Sudre et al. 2017.
     """
-    predictions, targets = pnp.asarray(predictions), pnp.asarray(targets)
-    p = _probabilities(predictions, apply_softmax)
-    if ignore_background and p.shape[-1] > 1:
-        p, targets = p[..., 1:], targets[..., 1:]
-    axes = tuple(range(1, p.ndim - 1))
-    true = pnp.sum(targets, axis=axes)
-    weights = 1.0 / (true**2 + smooth)
-    both = pnp.sum(weights * pnp.sum(p * targets, axis=axes), axis=-1)
-    either = pnp.sum(weights * (pnp.sum(p, axis=axes) + true), axis=-1)
-    return 1.0 - (2.0 * both + smooth) / (either + smooth)
+    targets = pnp.asarray(targets)
+    sizes = pnp.sum(targets, axis=tuple(range(targets.ndim - 1)))
+    present = sizes > 0
+    if ignore_background and sizes.shape[0] > 1:
+        present = present.at[0].set(False)
+    inverse = pnp.where(present, 1.0 / pnp.where(present, sizes, 1.0) ** 2, 0.0)
+    weights = inverse * (pnp.sum(present) / pnp.maximum(pnp.sum(inverse), pnp.finfo(inverse.dtype).tiny))
+    losses = dice_loss(
+        predictions,
+        targets,
+        class_weights=weights,
+        smooth=smooth,
+        apply_softmax=apply_softmax,
+        reduction="none",
+        ignore_background=ignore_background,
+    )
+    return pnp.mean(losses)
 
 
 def binary_dice_loss(predictions: Any, targets: Any, *, smooth: Any = 1.0, apply_sigmoid: bool = True) -> Any:

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fourier transforms with NumPy's names: `purax.numpy.fft`.
+
+All take `norm`: "backward" (the inverse is divided by the number of points), "ortho" (both by its root) or "forward". Axes are cut
+or padded with zeros to the lengths asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from purax import dtypes, errors
+from purax.numpy.arithmetic import divide, multiply
+from purax.numpy.creation import asarray
+from purax.numpy.elementwise import conj
+from purax.numpy.promotion import as_operand, check_arraylike
+from purax.numpy.shape import roll, transpose
+from purax.primitives import fft as transforms
+from purax.primitives import joining
+from purax.primitives.fft import FftType
+
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2",
+    "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+]  # fmt: skip
+
+
+def _factor(lengths: Sequence[int], kind: FftType, norm: str | None) -> float:
+    """What XLA's result (divided by the number of points in the inverses) must be multiplied with."""
+    count = math.prod(lengths)
+    inverse = kind in (FftType.IFFT, FftType.IRFFT)
+    if norm in (None, "backward"):
+        return 1.0
+    if norm == "ortho":
+        return math.sqrt(count) if inverse else 1 / math.sqrt(count)
+    if norm == "forward":
+        return float(count) if inverse else 1 / count
+    raise ValueError(f'Invalid norm value {norm}; should be "backward","ortho" or "forward".')
+
+
+def _resized(x: Any, axes: Sequence[int], sizes: Sequence[int]) -> Any:
+    """`x` cut or padded with zeros at the end of `axes`."""
+    config = [(0, 0, 0)] * x.ndim
+    for axis, size in zip(axes, sizes, strict=True):
+        config[axis] = (0, size - x.shape[axis], 0)
+    return x if all(c == (0, 0, 0) for c in config) else joining.pad(x, 0, config)
+
+
+def _transform(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | None) -> Any:
+    check_arraylike(name, a)
+    a = as_operand(a)
+    if kind is FftType.RFFT and dtypes.is_complex(a.aval.dtype):
+        raise errors.DTypeError(f"{name}: only real valued inputs supported for rfft, got {a.aval.dtype}; use fft")
+    if kind is FftType.RFFT and not dtypes.is_float(a.aval.dtype):
+        a = a.astype(dtypes.default_float())
+    if s is not None:
+        s = tuple(operator.index(n) for n in s)
+    if axes is None:
+        if s is not None and len(s) > a.ndim:
+            raise errors.ShapeError(f"{name}: an array of {a.ndim} axes cannot have the {len(s)} lengths {s}")
+        axes = range(a.ndim) if s is None else range(a.ndim - len(s), a.ndim)
+    found = []
+    for axis in axes:
+        if not -a.ndim <= axis < a.ndim:
+            raise errors.ShapeError(f"{name}: axis {axis} is out of bounds for array of dimension {a.ndim}")
+        found.append(axis % a.ndim)
+    if len(set(found)) != len(found):
+        raise errors.ShapeError(f"{name} does not support repeated axes. Got axes {tuple(axes)}.")
+    if not found:
+        return a
+    if s is not None and len(s) != len(found):
+        raise errors.ShapeError(f"{name}: {len(found)} axes and {len(s)} lengths were given")
+    lengths = [a.shape[axis] if s is None or s[i] == -1 else s[i] for i, axis in enumerate(found)]
+    if kind is FftType.IRFFT and (s is None or s[-1] == -1):
+        lengths[-1] = 2 * (a.shape[found[-1]] - 1)
+    if any(n < 1 for n in lengths):
+        raise errors.ShapeError(f"{name}: lengths must be positive, got {tuple(lengths)}")
+    factor = _factor(lengths, kind, norm)
+    sizes = [*lengths[:-1], lengths[-1] // 2 + 1] if kind is FftType.IRFFT else lengths
+    a = _resized(a, found, sizes)
+    order = [*(axis for axis in range(a.ndim) if axis not in found), *found]
+    moved = order != list(range(a.ndim))
+    out = transforms.fft(transpose(a, order) if moved else a, kind, lengths)
+    out = transpose(out, np.argsort(order).tolist()) if moved else out
+    return out if factor == 1.0 else multiply(out, np.asarray(factor, dtypes.real_dtype(out.dtype)))
+
+
+def _single(name: str, kind: FftType, a: Any, n: Any, axis: Any, norm: str | None) -> Any:
+    if isinstance(axis, (tuple, list)):
+        raise ValueError(f"purax.numpy.fft.{name} takes one axis, use {name}n for several. Got axis = {axis!r}.")
+    return _transform(f"fft.{name}", kind, a, None if n is None else (n,), (operator.index(axis),), norm)
+
+
+def _plane(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | None) -> Any:
+    if len(axes) != 2:
+        raise ValueError(f"purax.numpy.fft.{name} takes two axes. Got axes = {axes!r}.")
+    return _transform(f"fft.{name}", kind, a, s, axes, norm)
+
+
+# --- one axis -----------------------------------------------------------------------------------------------------------------
+
+
+def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Complex transform along one axis, of length `n`."""
+    return _single("fft", FftType.FFT, a, n, axis, norm)
+
+
+def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Inverse of `fft`."""
+    return _single("ifft", FftType.IFFT, a, n, axis, norm)
+
+
+def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Transform of real data: the n // 2 + 1 entries that are not implied by the others."""
+    return _single("rfft", FftType.RFFT, a, n, axis, norm)
+
+
+def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Inverse of `rfft`, real of length `n` (by default 2 (m - 1) for m entries)."""
+    return _single("irfft", FftType.IRFFT, a, n, axis, norm)
+
+
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Real spectrum of data that are Hermitian along the axis and given by their first half."""
+    check_arraylike("fft.hfft", a)
+    return _single("irfft", FftType.IRFFT, conj(a), n, axis, _swapped(norm))
+
+
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """Inverse of `hfft`."""
+    return conj(_single("rfft", FftType.RFFT, a, n, axis, _swapped(norm)))
+
+
+def _swapped(norm: str | None) -> str | None:
+    """The norm of the opposite direction."""
+    return {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
+
+
+# --- several axes -------------------------------------------------------------------------------------------------------------
+
+
+def fftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+    """Complex transform over `axes` (all, or the last len(s)), of lengths `s`."""
+    return _transform("fft.fftn", FftType.FFT, a, s, axes, norm)
+
+
+def ifftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+    """Inverse of `fftn`."""
+    return _transform("fft.ifftn", FftType.IFFT, a, s, axes, norm)
+
+
+def rfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+    """Transform of real data over `axes`; the last of them is halved."""
+    return _transform("fft.rfftn", FftType.RFFT, a, s, axes, norm)
+
+
+def irfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
+    """Inverse of `rfftn`."""
+    return _transform("fft.irfftn", FftType.IRFFT, a, s, axes, norm)
+
+
+def fft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """`fftn` over two axes."""
+    return _plane("fft2", FftType.FFT, a, s, axes, norm)
+
+
+def ifft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """`ifftn` over two axes."""
+    return _plane("ifft2", FftType.IFFT, a, s, axes, norm)
+
+
+def rfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """`rfftn` over two axes."""
+    return _plane("rfft2", FftType.RFFT, a, s, axes, norm)
+
+
+def irfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
+    """`irfftn` over two axes."""
+    return _plane("irfft2", FftType.IRFFT, a, s, axes, norm)
+
+
+# --- frequencies and order ----------------------------------------------------------------------------------------------------
+
+
+def _frequencies(name: str, n: int, d: Any, dtype: Any, device: Any, half: bool) -> Any:
+    if isinstance(n, (list, tuple)) or not hasattr(n, "__index__"):
+        raise ValueError(f"The n argument of purax.numpy.fft.{name} only takes an int. Got n = {n}.")
+    if isinstance(d, (list, tuple)):
+        raise ValueError(f"The d argument of purax.numpy.fft.{name} only takes a single value. Got d = {list(d)}.")
+    n = operator.index(n)
+    dtype = dtypes.default_float() if dtype is None else dtypes.named(dtype)
+    places = np.arange(n // 2 + 1) if half else np.fft.ifftshift(np.arange(n) - n // 2)
+    return divide(asarray(places, dtype=dtype, device=device), multiply(asarray(d, dtype=dtype), n))
+
+
+def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+    """Frequencies of the entries of `fft`, for `n` samples that lie `d` apart."""
+    return _frequencies("fftfreq", n, d, dtype, device, False)
+
+
+def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+    """Frequencies of the entries of `rfft`, for `n` samples that lie `d` apart."""
+    return _frequencies("rfftfreq", n, d, dtype, device, True)
+
+
+def _shifted(name: str, x: Any, axes: Any, inverse: bool) -> Any:
+    check_arraylike(name, x)
+    x = as_operand(x)
+    axes = range(x.ndim) if axes is None else (axes,) if isinstance(axes, int) else axes
+    steps = tuple(-(x.shape[a] // 2) if inverse else x.shape[a] // 2 for a in axes)
+    return roll(x, steps, tuple(axes))
+
+
+def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+    """Move frequency zero to the middle of `axes` (all by default)."""
+    return _shifted("fft.fftshift", x, axes, False)
+
+
+def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+    """Inverse of `fftshift`."""
+    return _shifted("fft.ifftshift", x, axes, True)

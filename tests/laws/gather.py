@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All samples of `tests/primitives`, and the evaluator that runs primitives by their NumPy reference."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import tests.primitives
+from purax import dtypes
+from purax.core import trace
+from purax.core.hooks import hooks
+from purax.pipeline.evaluate import as_array, quiet
+from purax.runtime.array import wrap_host
+from tests.laws.sample import BadSample, Sample
+
+
+def _collect(name: str) -> list[Any]:
+    found = []
+    for info in sorted(pkgutil.iter_modules(tests.primitives.__path__), key=lambda i: i.name):
+        if info.name.startswith("test_"):
+            module = importlib.import_module(f"tests.primitives.{info.name}")
+            found += getattr(module, name, [])
+    return found
+
+
+SAMPLES: list[Sample] = _collect("SAMPLES")
+BAD_SAMPLES: list[BadSample] = _collect("BAD_SAMPLES")
+
+
+def label(sample: Any) -> str:
+    """Name of a sample in test ids."""
+    return str(sample)
+
+
+def reference_evaluate(primitive: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+    """Evaluate on the host by `reference`, whatever the primitive: derivative programs then compile nothing."""
+    arrays = [as_array(x) for x in operands]
+    for x in arrays:
+        if isinstance(x, trace.Tracer):
+            trace.check_escape(x, None)
+    avals = primitive.outputs(tuple(x.aval for x in arrays), params)
+    if primitive.run is not None:
+        return primitive.run(tuple(arrays), params)
+    values = quiet(primitive.reference, *[x.host for x in arrays], **params)
+    return tuple(wrap_host(a, np.asarray(v).astype(a.dtype, copy=False)) for a, v in zip(avals, values, strict=True))
+
+
+@contextlib.contextmanager
+def on_reference() -> Iterator[None]:
+    """Evaluate primitives by their NumPy reference inside the context."""
+    saved = hooks.evaluate
+    hooks.evaluate = reference_evaluate
+    try:
+        yield
+    finally:
+        hooks.evaluate = saved
+
+
+def is_float(x: Any) -> bool:
+    """Whether the operand has a floating or complex dtype."""
+    return isinstance(x.dtype, np.dtype) and dtypes.is_inexact(x.dtype)
+
+
+def differentiable(sample: Sample) -> tuple[int, ...]:
+    """Positions that derivatives are checked against."""
+    if sample.differentiable is not None:
+        return sample.differentiable
+    return tuple(i for i, x in enumerate(sample.operands) if is_float(x))
+
+
+def widened(x: np.ndarray) -> np.ndarray:
+    """Floats as float64 and complex numbers as complex128, so that finite differences say something."""
+    if not is_float(x):
+        return x
+    return x.astype(np.complex128 if np.dtype(x.dtype).kind == "c" else np.float64)

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The laws: each holds for every sample of every primitive."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+
+from purax import config, contexts
+from purax.core import verify
+from purax.core.axes import Axis
+from purax.core.interpret import reference_eval
+from purax.core.primitive import Undefined, registry
+from purax.core.stage import stage
+from purax.core.trace import aval_of
+from purax.pipeline.compile import compile_jaxpr
+from purax.pipeline.evaluate import as_array, evaluate, one_equation
+from purax.transforms.jvp import jvp_flat
+from purax.transforms.reverse import linearize_flat
+from purax.transforms.vmap import batch_flat
+from tests.laws.gather import BAD_SAMPLES, SAMPLES, differentiable, is_float, label, on_reference, widened
+
+TOLERANCE = {"float64": 1e-10, "complex128": 1e-10, "float32": 2e-5, "complex64": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+def rng_of(sample):
+    return np.random.default_rng(zlib.crc32(str(sample).encode()))
+
+
+def tolerance_of(sample, dtype):
+    own = sample.tolerance or 0.0
+    return max(own, TOLERANCE.get(np.dtype(dtype).name, 0.0))
+
+
+def assert_close(actual, expected, tolerance):
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype
+    if not is_float(actual):
+        np.testing.assert_array_equal(actual, expected)
+        return
+    wide = np.complex128 if np.dtype(actual.dtype).kind == "c" else np.float64
+    actual, expected = actual.astype(wide), expected.astype(wide)
+    scale = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance * max(scale, 1e-30))
+
+
+def apply(sample, *operands):
+    return sample.primitive.bind(*operands, **sample.params)
+
+
+def has_rule(primitive, name):
+    return not isinstance(getattr(primitive, name), Undefined)
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("sample", SAMPLES, ids=label)
+def test_the_compiled_program_means_what_reference_says(sample):
+    expected = sample.primitive.reference(*sample.operands, **sample.params)
+    arrays = [as_array(x) for x in sample.operands]
+    avals = tuple(x.aval for x in arrays)
+    outs = sample.primitive.outputs(avals, sample.params)
+    jaxpr = one_equation(sample.primitive, avals, sample.params, outs)
+    verify.verify(jaxpr)
+    results = compile_jaxpr(jaxpr, sample.primitive.name).call(arrays)
+    assert len(results) == len(expected)
+    exact = sample.primitive.exact
+    is_exact = exact if isinstance(exact, bool) else exact(avals, sample.params)
+    for actual, want, aval in zip(results, expected, outs, strict=True):
+        assert actual.aval is aval
+        want = np.asarray(want)
+        assert want.dtype == aval.dtype, "reference keeps the dtype that infer gives"
+        if is_exact:
+            assert_same_bits(np.asarray(actual), want)
+        else:
+            assert_close(np.asarray(actual), want, tolerance_of(sample, aval.dtype))
+
+
+def assert_same_bits(actual, expected):
+    """Equal to the last bit, signed zeros included; payloads of NaN aside."""
+    assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype
+    if is_float(actual):
+        np.testing.assert_array_equal(np.isnan(actual), np.isnan(expected))
+        keep = ~np.isnan(expected)
+        np.testing.assert_array_equal(actual[keep], expected[keep])
+        np.testing.assert_array_equal(np.signbit(actual.real[keep]), np.signbit(expected.real[keep]))
+    else:
+        np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=label)
+def test_staging_records_what_evaluation_computes(sample):
+    closed = stage(lambda *xs: apply(sample, *xs), [aval_of(x) for x in sample.operands])
+    verify.verify(closed.jaxpr)
+    expected = sample.primitive.reference(*sample.operands, **sample.params)
+    for actual, want in zip(reference_eval(closed.jaxpr, closed.consts, *sample.operands), expected, strict=True):
+        np.testing.assert_array_equal(np.asarray(actual), np.asarray(want))
+
+
+def smooth_samples():
+    return [s for s in SAMPLES if differentiable(s) and all(np.dtype(x.dtype).itemsize >= 4 for x in s.operands if is_float(x))]
+
+
+def direction(sample, rng):
+    """A random tangent for each differentiable operand, None for the others."""
+    chosen = differentiable(sample)
+    tangents = []
+    for i, x in enumerate(sample.operands):
+        x = widened(x)
+        if i not in chosen:
+            tangents.append(None)
+        elif x.dtype.kind == "c":
+            tangents.append(rng.standard_normal(x.shape) + 1j * rng.standard_normal(x.shape))
+        else:
+            tangents.append(rng.standard_normal(x.shape))
+    return tangents
+
+
+def derivative(sample, operands, tangents):
+    outs, out_tangents = jvp_flat(lambda *xs: apply(sample, *xs), operands, tangents)
+    return [np.asarray(o) for o in outs], [None if t is None else np.asarray(t) for t in out_tangents]
+
+
+def difference(function, operands, tangents, step=1e-6):
+    """Central difference along the tangents."""
+
+    def shifted(sign):
+        return [x if t is None else x + sign * step * t for x, t in zip(operands, tangents, strict=True)]
+
+    high, low = function(shifted(+1)), function(shifted(-1))
+    return [(np.asarray(h) - np.asarray(w)) / (2 * step) for h, w in zip(high, low, strict=True)]
+
+
+@pytest.mark.parametrize("sample", smooth_samples(), ids=label)
+def test_the_jvp_rule_is_the_derivative(sample):
+    rng = rng_of(sample)
+    with contexts.enable_x64(True), on_reference():
+        operands = [widened(x) for x in sample.operands]
+        tangents = direction(sample, rng)
+        outs, out_tangents = derivative(sample, operands, tangents)
+        expected = difference(lambda xs: [np.asarray(o) for o in apply(sample, *xs)], operands, tangents)
+        for out, tangent, want in zip(outs, out_tangents, expected, strict=True):
+            if not is_float(out):
+                assert tangent is None
+                continue
+            got = np.zeros_like(out) if tangent is None else tangent
+            assert got.dtype == out.dtype
+            keep = np.isfinite(want)
+            scale = np.max(np.abs(want[keep]), initial=1.0)
+            np.testing.assert_allclose(got[keep], want[keep], rtol=max(1e-5, sample.tolerance or 0), atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("sample", smooth_samples(), ids=label)
+def test_forward_and_reverse_mode_are_adjoint(sample):
+    rng = rng_of(sample)
+    with contexts.enable_x64(True), on_reference():
+        operands = [widened(x) for x in sample.operands]
+        tangents = direction(sample, rng)
+        outs, out_tangents = derivative(sample, operands, tangents)
+        if all(t is None for t in out_tangents):
+            pytest.skip("the derivative is zero everywhere")
+        _, tape = linearize_flat(lambda *xs: apply(sample, *xs), operands, [t is not None for t in tangents])
+        cotangents = [rng.standard_normal(o.shape) if t is not None else None for o, t in zip(outs, out_tangents, strict=True)]
+        cotangents = [None if c is None else c.astype(o.dtype) for c, o in zip(cotangents, outs, strict=True)]
+        pulled = tape.backward([c if t is not None else None for c, t in zip(cotangents, tape.outputs, strict=True)])
+        forward = sum(np.sum(t * c) for t, c in zip(out_tangents, cotangents, strict=True) if c is not None)
+        reverse = sum(np.sum(t * np.asarray(p)) for t, p in zip(tangents, pulled, strict=True) if t is not None and p is not None)
+        for p, x in zip(pulled, operands, strict=True):
+            if p is not None:
+                assert (np.asarray(p).shape, np.asarray(p).dtype) == (x.shape, x.dtype)
+        if np.isfinite(forward):
+            np.testing.assert_allclose(np.asarray(reverse), np.asarray(forward), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("sample", smooth_samples(), ids=label)
+def test_the_derivative_of_the_derivative_is_right(sample):
+    rng = rng_of(sample)
+    with contexts.enable_x64(True), on_reference():
+        operands = [widened(x) for x in sample.operands]
+        first, second = direction(sample, rng), direction(sample, rng)
+
+        def tangent_only(*xs):
+            _, out_tangents = jvp_flat(lambda *ys: apply(sample, *ys), xs, first)
+            return [t for t in out_tangents if t is not None]
+
+        _, nested = jvp_flat(tangent_only, operands, second)
+        expected = difference(lambda xs: [np.asarray(t) for t in tangent_only(*xs)], operands, second)
+        for got, want in zip(nested, expected, strict=True):
+            got = np.zeros_like(want) if got is None else np.asarray(got)
+            keep = np.isfinite(want)
+            scale = np.max(np.abs(want[keep]), initial=1.0)
+            np.testing.assert_allclose(got[keep], want[keep], rtol=max(1e-4, sample.tolerance or 0), atol=1e-5 * scale)
+
+
+def batch_choices(sample):
+    """Which operands are mapped, and where: all in front, each alone at its end."""
+    count = len(sample.operands)
+    choices = [tuple(0 for _ in range(count))] if count else []
+    choices += [tuple(sample.operands[i].ndim if i == j else None for i in range(count)) for j in range(count) if count > 1]
+    return dict.fromkeys(choices)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=label)
+def test_mapping_equals_stacking(sample):
+    if not has_rule(sample.primitive, "batch"):
+        pytest.skip("the primitive declares that it cannot be mapped")
+    lanes = 3
+    for dims in batch_choices(sample):
+        stacked, per_lane = [], []
+        for x, d in zip(sample.operands, dims, strict=True):
+            copies = [x if lane == 0 else perturbed(x, lane) for lane in range(lanes)]
+            stacked.append(x if d is None else np.stack(copies, axis=d))
+            per_lane.append([x] * lanes if d is None else copies)
+        with on_reference():
+            outs, out_dims = batch_flat(lambda *xs: apply(sample, *xs), Axis(None, lanes), [as_array(x) for x in stacked], dims)
+        for lane in range(lanes):
+            expected = sample.primitive.reference(*[copies[lane] for copies in per_lane], **sample.params)
+            for out, d, want in zip(outs, out_dims, expected, strict=True):
+                got = np.asarray(out) if d is None else np.take(np.asarray(out), lane, axis=d)
+                want = np.asarray(want)
+                assert_close(got, want, tolerance_of(sample, want.dtype))
+
+
+def perturbed(x, lane):
+    """Another valid operand of the same kind: the elements in another order."""
+    flat = np.roll(np.asarray(x).reshape(-1), lane)
+    return flat.reshape(np.shape(x)).astype(x.dtype)
+
+
+@pytest.mark.parametrize("bad", BAD_SAMPLES, ids=label)
+def test_bad_operands_raise_a_clear_error(bad):
+    with pytest.raises(bad.error) as caught:
+        evaluate(bad.primitive, tuple(as_array(x) for x in bad.operands), bad.params)
+    assert bad.message in str(caught.value)
+
+
+def test_every_primitive_has_samples():
+    sampled = {s.primitive.name for s in SAMPLES}
+    programs = {
+        "jit", "scan", "while", "cond", "checkpoint", "checkpoint_tangent", "forward_only", "custom_jvp_call", "custom_vjp_call",
+        "custom_linear",
+    }  # fmt: skip  (they hold programs: tests/control)
+    missing = {n for n in registry if n.split("[")[0] not in sampled} - programs
+    assert not missing, f"primitives without samples: {sorted(missing)}"
+
+
+def test_the_verifier_is_on():
+    assert config.enable_checks
+
+
