@@ -112,6 +112,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
-    except (PuraxError, OSError, ModuleNotFoundError) as error:
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("matplotlib", "safetensors"):
+            raise
+        print(f"purax: error: {error}", file=sys.stderr)
+        return 1
+    except (PuraxError, OSError) as error:
         print(f"purax: error: {error}", file=sys.stderr)
         return 1

@@ -251,13 +251,16 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
             )
         promoted = _promote_carry(init_flat, avals, body.out_avals)
         if promoted is None:
-            break
+            condition, cond_consts, cond_tree = stage_tree(cond_fun, in_tree, avals, name_of(cond_fun), "while_loop")
+            lanes = frozenset().union(*[a.varying for a in condition.out_avals])
+            if all(lanes <= a.varying for a in avals):
+                break
+            promoted = [marked(x, lanes - a.varying) for x, a in zip(init_flat, avals, strict=True)]
         init_flat = promoted
     check_carry("while_loop", name_of(body_fun), init_tree, avals, body.out_avals)
     if list(body.out_avals) != avals:
         inner = body
         body = build(lambda *xs: cast_weak(eval_jaxpr(inner, (), *xs), avals), inner.in_avals, name_of(body_fun))
-    condition, cond_consts, cond_tree = stage_tree(cond_fun, in_tree, avals, name_of(cond_fun), "while_loop")
     if len(condition.outvars) != 1 or cond_tree != tree.structure(0):
         raise TypeError(f"cond_fun must return a boolean scalar, but got pytree {cond_tree}.")
     verdict = condition.out_avals[0]

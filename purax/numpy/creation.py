@@ -122,8 +122,6 @@ def _from_value(value: Any, dtype: Any) -> Any:
     given = getattr(value, "__purax_array__", None) or getattr(value, "__jax_array__", None)
     if given is not None and not isinstance(value, (type, np.ndarray, np.generic)):
         return array(given(), dtype)
-    if isinstance(value, np.ma.MaskedArray):
-        raise ValueError("numpy masked arrays are not supported: give their data and mask as two arrays")
     if isinstance(value, (list, tuple)) and value:
         return _from_sequence(value, dtype)
     if isinstance(value, (list, tuple)):

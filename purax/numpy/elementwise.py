@@ -381,7 +381,7 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
 
 
 def spacing(x: Any, /) -> Any:
-    """Distance to the next float away from zero, with the sign of `x` (float16: positive, as in NumPy)."""
+    """Distance to the next float away from zero, with the sign of `x` (float16: toward positive numbers, as in NumPy)."""
     x = _real("spacing", x)
     dtype = x.aval.dtype
     info = dtypes.finfo(dtype)
@@ -393,14 +393,19 @@ def spacing(x: Any, /) -> Any:
 
     # By its bits, since arithmetic on subnormal numbers may flush them: 2 ** (exponent - bits of the mantissa).
     field = ops.bitwise_and(ops.shift_right_logical(word, full(info.nmant)), full((1 << info.nexp) - 1))
+    if dtype == dtypes.float16:
+        # Toward positive numbers: a step from -2 is shorter than one from 2.
+        short = ops.eq(ops.bitwise_and(word, full(0x83FF)), full(0x8000))
+        field = ops.select_n(short, field, ops.sub(field, ops.min(field, full(1))))
     field = ops.max(field, full(1))
     normal = ops.gt(field, full(info.nmant))
     low = ops.shift_left(full(1), ops.sub(ops.min(field, full(info.nmant)), full(1)))
     high = ops.shift_left(ops.sub(ops.max(field, full(info.nmant)), full(info.nmant)), full(info.nmant))
     bits = ops.select_n(normal, low, high)
     if dtype != dtypes.float16:
-        negative_ = ops.bitwise_and(sign_bit(x), ops.ne(x, ops.full_like(x, 0)))
-        bits = ops.select_n(negative_, bits, ops.bitwise_or(bits, full(1 << (8 * unsigned.itemsize - 1))))
+        top = 1 << (8 * unsigned.itemsize - 1)
+        negative_ = ops.gt(word, full(top))
+        bits = ops.select_n(negative_, bits, ops.bitwise_or(bits, full(top)))
     distance = ops.bitcast_convert_type(bits, dtype)
     return ops.select_n(ops.is_finite(x), ops.full(x.aval.shape, np.nan, dtype), distance)
 

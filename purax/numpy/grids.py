@@ -11,7 +11,7 @@ from purax import dtypes
 from purax.numpy import _ops as ops
 from purax.numpy.creation import arange, array, linspace
 from purax.numpy.indexing import nonzero
-from purax.numpy.promotion import as_operand, check_arraylike, convert
+from purax.numpy.promotion import as_operand, check_arraylike, promote_dtypes_anyhow
 from purax.numpy.shape import concatenate, expand_dims, moveaxis
 
 __all__ = ["c_", "index_exp", "indices", "ix_", "meshgrid", "mgrid", "ogrid", "r_", "s_"]
@@ -107,8 +107,7 @@ class _Mgrid:
             return axes[0]
         if not axes:
             return ops.full((0,), 0, dtypes.default_int())
-        dtype = dtypes.lattice_result_type(*axes)[0]
-        grids = meshgrid(*[convert(axis, dtype) for axis in axes], indexing="ij")
+        grids = meshgrid(*promote_dtypes_anyhow(*axes), indexing="ij")
         return ops.concatenate([ops.reshape(grid, (1, *grid.aval.shape)) for grid in grids], 0)
 
 
@@ -121,8 +120,7 @@ class _Ogrid:
             return axes[0]
         if not axes:
             return []
-        dtype = dtypes.lattice_result_type(*axes)[0]
-        return meshgrid(*[convert(axis, dtype) for axis in axes], indexing="ij", sparse=True)
+        return meshgrid(*promote_dtypes_anyhow(*axes), indexing="ij", sparse=True)
 
 
 class _Concatenator:
@@ -148,7 +146,7 @@ class _Concatenator:
             # A column of scalars and vectors stands upright, a row lies; both join along what they have.
             axis = 0 if column else 1
             parts = [self._row_or_column(part, column) for part in parts]
-        return concatenate(parts, axis)
+        return concatenate(promote_dtypes_anyhow(*parts), axis)
 
     @staticmethod
     def _row_or_column(part: Any, column: bool) -> Any:

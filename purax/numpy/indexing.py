@@ -361,7 +361,7 @@ def take_along_axis(
     mode, fill_value
         As in `take`; by default indices outside give the fill value.
     wrap_negative_indices : bool, optional
-        Count negative indices from the end; default True.
+        Count negative indices from the end; default: unless the mode is "promise_in_bounds".
 
     Returns
     -------
@@ -379,7 +379,9 @@ def take_along_axis(
     if not dtypes.is_integer(given.dtype):
         raise errors.DTypeError(f"take_along_axis indices must be of integer type, got {given.dtype}")
     arr = as_operand(arr)
-    wrap = wrap_negative_indices is not False
+    wrap = wrap_negative_indices
+    if wrap is None:
+        wrap = mode is None or GatherScatterMode.from_any(mode) is not GatherScatterMode.PROMISE_IN_BOUNDS
     if axis is None:
         if given.ndim != 1:
             raise errors.ShapeError(f"take_along_axis indices must be 1D if axis=None, got shape {given.shape}")

@@ -17,15 +17,16 @@ import numpy as np
 from purax import dtypes, errors
 from purax.control.custom import custom_jvp
 from purax.numpy import contraction as products
-from purax.numpy import matrix
+from purax.numpy import matrices
 from purax.numpy import reduction as totals
-from purax.numpy.arithmetic import divide, multiply, power, subtract
+from purax.numpy.arithmetic import divide, multiply, subtract
 from purax.numpy.comparison import equal, greater, not_equal
 from purax.numpy.creation import asarray, zeros
 from purax.numpy.elementwise import abs as absolute
-from purax.numpy.elementwise import conj, isnan, log, real, sign, sqrt, square
+from purax.numpy.elementwise import conj, isnan, log, real, sign, square
 from purax.numpy.indexing import take_along_axis
-from purax.numpy.promotion import as_operand, check_arraylike, promote_dtypes_inexact
+from purax.numpy.norms import adjoint, inexact, matrices_of, matrix_norm, norm, vector_norm, widened
+from purax.numpy.promotion import as_operand, check_arraylike
 from purax.numpy.selection import where
 from purax.numpy.shape import broadcast_shapes, broadcast_to, expand_dims, moveaxis, squeeze
 from purax.numpy.shape import matrix_transpose as matrix_transpose
@@ -78,44 +79,7 @@ class SVDResult(NamedTuple):
     Vh: Any
 
 
-# --- operands -----------------------------------------------------------------------------------------------------------------
-
-
-def _inexact(name: str, *xs: Any) -> list[Any]:
-    check_arraylike(name, *xs)
-    return promote_dtypes_inexact(*xs)
-
-
-def _matrices(name: str, x: Any, square_only: bool = False) -> Any:
-    """A checked operand of matrices."""
-    (x,) = _inexact(name, x)
-    sizes = x.aval.shape
-    if len(sizes) < 2 or (square_only and sizes[-1] != sizes[-2]):
-        raise errors.ShapeError(f"Argument to {name} must have shape [..., {'n, n' if square_only else 'm, n'}], got {sizes}")
-    return x
-
-
-def _widened(compute: Callable[..., Any], *xs: Any) -> Any:
-    """`compute(*xs)`, in float32 for narrower floats and rounded back."""
-    dtype = xs[0].aval.dtype
-    if not dtypes.is_float(dtype) or dtype.itemsize >= 4:
-        return compute(*xs)
-    out = compute(*[x.astype(np.float32) for x in xs])
-
-    def narrowed(value: Any) -> Any:
-        return value.astype(dtype) if value.dtype == np.float32 else value
-
-    if isinstance(out, tuple):
-        values = [narrowed(v) for v in out]
-        return type(out)(*values) if hasattr(out, "_fields") else tuple(values)
-    return narrowed(out)
-
-
-def _adjoint(x: Any) -> Any:
-    return conj(matrix_transpose(x))
-
-
-def _rows(x: Any, values: Any) -> Any:
+def rows_scaled(x: Any, values: Any) -> Any:
     """Columns of `x` scaled by `values`."""
     return multiply(x, expand_dims(values, -2))
 
@@ -133,13 +97,13 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
     symmetrize_input : bool
         Use the Hermitian part of `a`; else its lower (upper) triangle alone.
     """
-    a = _matrices("linalg.cholesky", a, True)
+    a = matrices_of("linalg.cholesky", a, True)
 
     def factor(x: Any) -> Any:
-        low = factors.cholesky(_adjoint(x) if upper else x, symmetrize_input=symmetrize_input)
-        return _adjoint(low) if upper else low
+        low = factors.cholesky(adjoint(x) if upper else x, symmetrize_input=symmetrize_input)
+        return adjoint(low) if upper else low
 
-    return _widened(factor, a)
+    return widened(factor, a)
 
 
 def qr(a: Any, mode: str = "reduced") -> Any:
@@ -154,18 +118,18 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     -------
     QRResult(Q, R), for "r" R alone, for "raw" the transposed packed reflectors and their factors
     """
-    a = _matrices("linalg.qr", a)
+    a = matrices_of("linalg.qr", a)
     if mode == "raw":
         packed, taus = factors.geqrf(a)
         return QRResult(matrix_transpose(packed), taus)
     if mode not in ("reduced", "r", "full", "complete"):
         raise ValueError(f"Unsupported QR decomposition mode '{mode}'")
-    q, r = _widened(lambda x: factors.qr(x, full_matrices=mode in ("full", "complete")), a)
+    q, r = widened(lambda x: factors.qr(x, fullmatrices_of=mode in ("full", "complete")), a)
     return r if mode == "r" else QRResult(q, r)
 
 
 def svd(
-    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False,
+    a: Any, fullmatrices_of: bool = True, compute_uv: bool = True, hermitian: bool = False,
     subset_by_index: tuple[int, int] | None = None,
 ) -> Any:  # fmt: skip
     """Singular value decomposition of matrices [..., m, n].
@@ -173,7 +137,7 @@ def svd(
     Parameters
     ----------
     a : array
-    full_matrices, compute_uv : bool
+    fullmatrices_of, compute_uv : bool
     hermitian : bool
         `a` is Hermitian: the values come from its eigenvalues.
     subset_by_index : (int, int), optional
@@ -183,11 +147,13 @@ def svd(
     -------
     SVDResult(U, S, Vh), or S alone without `compute_uv`
     """
-    a = _matrices("linalg.svd", a, hermitian)
+    a = matrices_of("linalg.svd", a, hermitian)
 
     def decompose(x: Any) -> Any:
         if not hermitian:
-            found = factors.svd(x, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index)
+            found = factors.svd(
+                x, fullmatrices_of=fullmatrices_of, compute_uv=compute_uv, subset_by_index=subset_by_index
+            )
             return SVDResult(*found) if compute_uv else found
         v, w = factors.eigh(x)
         s = absolute(w)
@@ -198,9 +164,9 @@ def svd(
         columns = broadcast_to(expand_dims(order, -2), v.shape)
         v, signs = take_along_axis(v, columns, axis=-1), take_along_axis(sign(w), order, axis=-1)
         signs = where(equal(signs, 0), 1, signs)
-        return SVDResult(v, s, _adjoint(_rows(v, signs)))
+        return SVDResult(v, s, adjoint(rows_scaled(v, signs)))
 
-    return _widened(decompose, a)
+    return widened(decompose, a)
 
 
 def svdvals(x: Any, /) -> Any:
@@ -219,8 +185,8 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     """
     if UPLO not in (None, "L", "U"):
         raise ValueError(f"UPLO must be one of None, 'L', or 'U', got {UPLO!r}")
-    a = _matrices("linalg.eigh", a, True)
-    v, w = _widened(lambda x: factors.eigh(x, lower=UPLO != "U", symmetrize_input=symmetrize_input), a)
+    a = matrices_of("linalg.eigh", a, True)
+    v, w = widened(lambda x: factors.eigh(x, lower=UPLO != "U", symmetrize_input=symmetrize_input), a)
     return EighResult(w, v)
 
 
@@ -231,14 +197,14 @@ def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -
 
 def eig(a: Any) -> EigResult:
     """Complex eigenvalues and right eigenvectors (columns of unit length) of matrices [..., n, n]."""
-    a = _wide(_matrices("linalg.eig", a, True))
+    a = _wide(matrices_of("linalg.eig", a, True))
     w, v = factors.eig(a, compute_left_eigenvectors=False)
     return EigResult(w, v)
 
 
 def eigvals(a: Any) -> Any:
     """Complex eigenvalues of matrices [..., n, n]."""
-    a = _wide(_matrices("linalg.eigvals", a, True))
+    a = _wide(matrices_of("linalg.eigvals", a, True))
     return factors.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
 
@@ -251,7 +217,7 @@ def _wide(x: Any) -> Any:
 
 def det(a: Any) -> Any:
     """Determinants of matrices [..., n, n]; the gradient (the cofactors) is right at singular matrices too."""
-    return _widened(factors.det, _matrices("linalg.det", a, True))
+    return widened(factors.det, matrices_of("linalg.det", a, True))
 
 
 def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
@@ -262,29 +228,31 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     a : array
     method : "lu" or "qr", optional
     """
-    a = _matrices("linalg.slogdet", a, True)
+    a = matrices_of("linalg.slogdet", a, True)
     if method not in (None, "lu", "qr"):
         raise ValueError(f"Unknown slogdet method '{method}'. Supported methods are 'lu' (`None`), and 'qr'.")
     if method == "qr":
-        return _widened(_slogdet_by_qr, a)
-    return _widened(lambda x: SlogdetResult(*factors.slogdet(x)), a)
+        return widened(_slogdet_by_qr, a)
+    return widened(lambda x: SlogdetResult(*factors.slogdet(x)), a)
 
 
 def _slogdet_by_qr(x: Any) -> SlogdetResult:
     packed, taus = factors.geqrf(x)
-    entries = matrix.diagonal(packed, axis1=-2, axis2=-1)
+    entries = matrices.diagonal(packed, axis1=-2, axis2=-1)
     # a reflection 1 - tau v v^H has determinant 1 - tau |v|^2, of absolute value one
-    tails = matrix.tril(packed, -1)
+    tails = matrices.tril(packed, -1)
     sizes = subtract(1, multiply(taus, 1 + totals.sum(real(multiply(tails, conj(tails))), axis=-2)))
     turned = where(equal(taus, 0), 1, sizes)
-    return SlogdetResult(totals.prod(sign(entries), axis=-1) * totals.prod(turned, axis=-1), totals.sum(log(absolute(entries)), axis=-1))
+    return SlogdetResult(
+        totals.prod(sign(entries), axis=-1) * totals.prod(turned, axis=-1), totals.sum(log(absolute(entries)), axis=-1)
+    )
 
 
 def inv(a: Any) -> Any:
     """Inverses of matrices [..., n, n]; inf or NaN for singular ones."""
-    a = _matrices("linalg.inv", a, True)
+    a = matrices_of("linalg.inv", a, True)
     n = a.aval.shape[-1]
-    return _widened(lambda x: factors.linear_solve(x, broadcast_to(matrix.eye(n, dtype=x.dtype), x.shape)), a)
+    return widened(lambda x: factors.linear_solve(x, broadcast_to(matrices.eye(n, dtype=x.dtype), x.shape)), a)
 
 
 def solve(a: Any, b: Any) -> Any:
@@ -300,7 +268,7 @@ def solve(a: Any, b: Any) -> Any:
     -------
     array of the shape of b, broadcast
     """
-    a, b = _inexact("linalg.solve", a, b)
+    a, b = inexact("linalg.solve", a, b)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise errors.ShapeError(f"left-hand array must have shape [..., n, n], got {a.shape}")
     vector = b.ndim == 1
@@ -311,7 +279,7 @@ def solve(a: Any, b: Any) -> Any:
         )
     lead = broadcast_shapes(a.shape[:-2], column.shape[:-2])
     a, column = broadcast_to(a, (*lead, *a.shape[-2:])), broadcast_to(column, (*lead, *column.shape[-2:]))
-    out = _widened(factors.linear_solve, a, column)
+    out = widened(factors.linear_solve, a, column)
     return squeeze(out, -1) if vector else out
 
 
@@ -331,9 +299,11 @@ def lstsq(a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = Fal
     -------
     (x [n] or [n, k], sums of squared residuals [k], int32 rank, singular values)
     """
-    a, b = _inexact("linalg.lstsq", a, b)
+    a, b = inexact("linalg.lstsq", a, b)
     if a.ndim != 2 or b.ndim not in (1, 2) or a.shape[0] != b.shape[0]:
-        raise errors.ShapeError(f"lstsq takes a matrix and a vector or matrix with as many rows, got shapes {a.shape} and {b.shape}")
+        raise errors.ShapeError(
+            f"lstsq takes a matrix and a vector or matrix with as many rows, got shapes {a.shape} and {b.shape}"
+        )
     m, n = a.shape
     columns = b[:, None] if b.ndim == 1 else b
     real_dtype = dtypes.real_dtype(a.dtype)
@@ -342,11 +312,15 @@ def lstsq(a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = Fal
         x = zeros((n, columns.shape[1]), a.dtype)
     else:
         limit = float(dtypes.finfo(a.dtype).eps) * max(m, n) if rcond is None or rcond < 0 else rcond
-        u, s, vh = svd(a, full_matrices=False)
+        u, s, vh = svd(a, fullmatrices_of=False)
         mask = greater(s, limit * s[0]) if limit else greater(s, 0)
         rank = totals.sum(mask, dtype=np.int32)
         inverse = where(mask, divide(1, where(mask, s, 1)), 0)[:, None]
-        x = products.matmul(_adjoint(vh), multiply(inverse.astype(a.dtype), products.matmul(_adjoint(u), columns, precision="highest")), precision="highest")
+        x = products.matmul(
+            adjoint(vh),
+            multiply(inverse.astype(a.dtype), products.matmul(adjoint(u), columns, precision="highest")),
+            precision="highest",
+        )
     residuals = totals.sum(square(absolute(subtract(columns, products.matmul(a, x, precision="highest")))), axis=0)
     if numpy_resid and (m <= n or int(rank) < n):
         residuals = zeros(0, real_dtype)
@@ -364,7 +338,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     hermitian : bool
         `a` is Hermitian.
     """
-    a = _matrices("linalg.pinv", a, hermitian)
+    a = matrices_of("linalg.pinv", a, hermitian)
     share = rtol if rtol is not None else rcond
     m, n = a.shape[-2:]
     if a.size == 0:
@@ -372,12 +346,14 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
 
     def invert(x: Any) -> Any:
         limit = 10.0 * max(m, n) * float(dtypes.finfo(x.dtype).eps) if share is None else asarray(share)[..., None]
-        u, s, vh = svd(x, full_matrices=False, hermitian=hermitian)
+        u, s, vh = svd(x, fullmatrices_of=False, hermitian=hermitian)
         large = greater(s, multiply(limit, s[..., :1]))
         inverse = where(large, divide(1, where(large, s, 1)), 0)
-        return products.matmul(_adjoint(vh), multiply(inverse[..., None].astype(x.dtype), _adjoint(u)), precision="highest")
+        return products.matmul(
+            adjoint(vh), multiply(inverse[..., None].astype(x.dtype), adjoint(u)), precision="highest"
+        )
 
-    return _widened(_pinv_with_derivative(invert), a)
+    return widened(_pinv_with_derivative(invert), a)
 
 
 def _pinv_with_derivative(invert: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -401,7 +377,7 @@ def _pinv_with_derivative(invert: Callable[[Any], Any]) -> Callable[[Any], Any]:
                 out = products.matmul(out, x, precision="highest")
             return out
 
-        ph, dah = _adjoint(p), _adjoint(da)
+        ph, dah = adjoint(p), adjoint(da)
         left, right = times(p, ph, dah), times(dah, ph, p)
         change = subtract(left - times(left, a, p) + right - times(p, a, right), times(p, da, p))
         return p, change
@@ -420,7 +396,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     tol : float or array, optional
         Limit itself.
     """
-    (M,) = _inexact("linalg.matrix_rank", M)
+    (M,) = inexact("linalg.matrix_rank", M)
     if M.ndim < 2:
         return totals.any(not_equal(M, 0)).astype(np.int32)
     s = svd(M, compute_uv=False, hermitian=hermitian)
@@ -446,7 +422,7 @@ def matrix_power(a: Any, n: int) -> Any:
     if n < 0:
         a, n = inv(a), -n
     if n == 0:
-        return broadcast_to(matrix.eye(a.shape[-1], dtype=a.dtype), a.shape)
+        return broadcast_to(matrices.eye(a.shape[-1], dtype=a.dtype), a.shape)
     out = None
     while True:
         if n & 1:
@@ -459,7 +435,7 @@ def matrix_power(a: Any, n: int) -> Any:
 
 def cond(x: Any, p: Any = None) -> Any:
     """Condition number: ratio of the extreme singular values (p None, 2 or -2), else norm(x, p) norm(inv(x), p)."""
-    x = _matrices("linalg.cond", x)
+    x = matrices_of("linalg.cond", x)
     if x.size == 0 and 0 in x.shape[-2:]:
         raise LinAlgError("cond is not defined on empty arrays")
     if p in (None, 2, -2):
@@ -471,108 +447,6 @@ def cond(x: Any, p: Any = None) -> Any:
         out = multiply(norm(x, p, axis=(-2, -1)), norm(inv(x), p, axis=(-2, -1)))
     original = totals.any(isnan(x), axis=(-2, -1))
     return where(isnan(out) & ~original, np.inf, out)
-
-
-# --- norms --------------------------------------------------------------------------------------------------------------------
-
-
-def _root_of_squares(x: Any, axes: Any, keepdims: bool) -> Any:
-    """Square root of the sum of squares; its gradient at zeros is zero."""
-    total = totals.sum(real(multiply(x, conj(x))) if dtypes.is_complex(x.aval.dtype) else square(x), axis=axes, keepdims=keepdims)
-    none = equal(total, 0)
-    return where(none, 0, sqrt(where(none, 1, total))).astype(dtypes.real_dtype(x.aval.dtype))
-
-
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """Norm of vectors or matrices; the gradient of Euclidean norms at zeros is zero.
-
-    Parameters
-    ----------
-    x : array
-    ord : None, "fro", "nuc", inf, -inf, or a number
-        None: the Euclidean norm of all elements (Frobenius).
-    axis : int or pair of int, optional
-        One axis for vector norms, two for matrix norms; all of a vector or matrix by default.
-    keepdims : bool
-
-    Returns
-    -------
-    real array
-    """
-    (x,) = _inexact("linalg.norm", x)
-    ndim = x.ndim
-    if axis is None:
-        if ord is None:
-            return _root_of_squares(x, None, keepdims)
-        axes: tuple[int, ...] = tuple(range(ndim))
-        if ndim not in (1, 2):
-            raise errors.ShapeError(f"Improper number of axes for norm: {axes}. Pass one axis to compute a vector-norm, or two axes to compute a matrix-norm.")
-    else:
-        given = axis if isinstance(axis, (tuple, list)) else (axis,)
-        axes = tuple(_axis(a, ndim) for a in given)
-    if len(axes) == 1:
-        return _vector_norm(x, 2 if ord is None else ord, axes, keepdims)
-    if len(axes) != 2 or axes[0] == axes[1]:
-        raise errors.ShapeError(f"Improper number of axes for norm: {axes}. Pass one axis to compute a vector-norm, or two axes to compute a matrix-norm.")
-    return _matrix_norm(x, ord, axes, keepdims)
-
-
-def _axis(axis: Any, ndim: int) -> int:
-    index = operator.index(axis)
-    if not -ndim <= index < ndim:
-        raise errors.ShapeError(f"axis {index} is out of bounds for array of dimension {ndim}")
-    return index % ndim
-
-
-def _vector_norm(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
-    if isinstance(ord, str):
-        raise ValueError(f"Invalid order '{ord}' for vector norm." if ord != "inf" and ord != "-inf" else "Give inf as a number.")
-    if ord == 2:
-        return _root_of_squares(x, axes, keepdims)
-    size = absolute(x)
-    if ord == np.inf:
-        return totals.max(size, axis=axes, keepdims=keepdims, initial=0)
-    if ord == -np.inf:
-        return totals.min(size, axis=axes, keepdims=keepdims, initial=np.inf)
-    if ord == 0:
-        return totals.sum(not_equal(x, 0), axis=axes, keepdims=keepdims, dtype=size.dtype)
-    if ord == 1:
-        return totals.sum(size, axis=axes, keepdims=keepdims)
-    total = totals.sum(power(size, ord), axis=axes, keepdims=keepdims)
-    if ord < 0:
-        return power(total, 1 / ord)
-    none = equal(total, 0)
-    return where(none, 0, power(where(none, 1, total), 1 / ord)).astype(size.dtype)
-
-
-def _matrix_norm(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
-    row, column = axes
-    if ord in (None, "fro", "f"):
-        return _root_of_squares(x, axes, keepdims)
-    if isinstance(ord, str) and ord != "nuc" or not isinstance(ord, str) and ord not in (1, -1, 2, -2, np.inf, -np.inf):
-        raise ValueError(f"Invalid order '{ord}' for matrix norm.")
-    if ord in ("nuc", 2, -2):
-        s = svd(moveaxis(x, axes, (-2, -1)), compute_uv=False)
-        out = totals.sum(s, axis=-1) if ord == "nuc" else totals.max(s, axis=-1) if ord == 2 else totals.min(s, axis=-1)
-    else:
-        summed, kept = (row, column) if ord in (1, -1) else (column, row)
-        sizes = totals.sum(absolute(x), axis=summed)
-        reduce = totals.max if ord > 0 else totals.min
-        out = reduce(sizes, axis=kept - (kept > summed))
-    return expand_dims(out, tuple(sorted(axes))) if keepdims else out
-
-
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """Vector norm over `axis` (all elements by default): (sum |x|^ord)^(1/ord); inf, -inf and 0 as limits."""
-    (x,) = _inexact("linalg.vector_norm", x)
-    axes = tuple(range(x.ndim)) if axis is None else tuple(_axis(a, x.ndim) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
-    return _vector_norm(x, ord, axes, keepdims)
-
-
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """Matrix norm over the last two axes: "fro", "nuc", 1, -1, 2, -2, inf, -inf."""
-    x = _matrices("linalg.matrix_norm", x)
-    return _matrix_norm(x, ord, (x.ndim - 2, x.ndim - 1), keepdims)
 
 
 # --- products and tensors -----------------------------------------------------------------------------------------------------
@@ -589,7 +463,14 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, prefer
 
 
 def tensordot(
-    x1: Any, x2: Any, /, *, axes: Any = 2, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axes: Any = 2,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
     """Sum of products over several axes, as `purax.numpy.tensordot`."""
     return products.tensordot(x1, x2, axes=axes, precision=precision, preferred_element_type=preferred_element_type)
@@ -600,7 +481,9 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     check_arraylike("linalg.cross", x1, x2)
     x1, x2 = as_operand(x1), as_operand(x2)
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
-        raise errors.ShapeError(f"Both input arrays must be (arrays of) 3-dimensional vectors, but they are {x1.shape[axis]} and {x2.shape[axis]} dimensional instead.")
+        raise errors.ShapeError(
+            f"Both input arrays must be (arrays of) 3-dimensional vectors, but they are {x1.shape[axis]} and {x2.shape[axis]} dimensional instead."
+        )
     return products.cross(x1, x2, axis=axis)
 
 
@@ -609,18 +492,20 @@ def outer(x1: Any, x2: Any, /) -> Any:
     check_arraylike("linalg.outer", x1, x2)
     x1, x2 = as_operand(x1), as_operand(x2)
     if x1.ndim != 1 or x2.ndim != 1:
-        raise errors.ShapeError(f"Input arrays must be one-dimensional, but they are x1.ndim={x1.ndim} x2.ndim={x2.ndim}")
+        raise errors.ShapeError(
+            f"Input arrays must be one-dimensional, but they are x1.ndim={x1.ndim} x2.ndim={x2.ndim}"
+        )
     return products.outer(x1, x2)
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     """Diagonals of matrices (last two axes)."""
-    return matrix.diagonal(x, offset=offset, axis1=-2, axis2=-1)
+    return matrices.diagonal(x, offset=offset, axis1=-2, axis2=-1)
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
     """Sums of the diagonals of matrices (last two axes)."""
-    return matrix.trace(x, offset=offset, axis1=-2, axis2=-1, dtype=dtype)
+    return matrices.trace(x, offset=offset, axis1=-2, axis2=-1, dtype=dtype)
 
 
 def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
@@ -635,10 +520,16 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
             "multi_dot: input arrays must all be two-dimensional, except for the first and last array which may be 1 or 2 dimensional. "
             f"Got array shapes {[v.shape for v in values]}"
         )
-    sizes = [1 if ends[0] == 1 else values[0].shape[0], *(v.shape[0] for v in values[1:]), 1 if ends[1] == 1 else values[-1].shape[1]]
+    sizes = [
+        1 if ends[0] == 1 else values[0].shape[0],
+        *(v.shape[0] for v in values[1:]),
+        1 if ends[1] == 1 else values[-1].shape[1],
+    ]
     inner = [v.shape[-1] for v in values[:-1]]
     if inner != [v.shape[0] for v in values[1:]]:
-        raise errors.ShapeError(f"multi_dot: last dimension of each array must match first dimension of following array. Got array shapes {[v.shape for v in values]}")
+        raise errors.ShapeError(
+            f"multi_dot: last dimension of each array must match first dimension of following array. Got array shapes {[v.shape for v in values]}"
+        )
     order = _chain_order(sizes)
 
     def product(i: int, j: int) -> Any:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,21 +33,27 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     tuple of integer arrays of the shape of `indices`, one for each axis
     """
     check_arraylike("unravel_index", indices)
-    sizes = shapes.canonical_shape(shape)
     flat = as_operand(indices)
-    if not dtypes.is_integer(flat.aval.dtype):
-        raise errors.DTypeError(f"unravel_index takes integer indices, got dtype {flat.aval.dtype}")
-    total = math.prod(sizes)
+    dtype = flat.aval.dtype
+    if not dtypes.is_integer(dtype):
+        raise errors.DTypeError(f"unravel_index takes integer indices, got dtype {dtype}")
+    sizes = list(shape) if np.iterable(shape) else [shape]
+    traced = any(isinstance(n, Tracer) and n.concrete() is None for n in sizes)
+    if not traced:
+        sizes = list(shapes.canonical_shape(shape))
     if not sizes:
         return ()
-    if not dtypes.is_unsigned(flat.aval.dtype):
+    wide = dtype if dtype.itemsize == 8 else dtypes.int32
+    flat = ops.convert_element_type(flat, wide)
+    sizes = [ops.convert_element_type(n, wide) if traced else shapes.scalar(max(n, 1), wide) for n in sizes]
+    total: Any = functools.reduce(ops.mul, sizes)
+    if not dtypes.is_unsigned(dtype):
         flat = hooks.numpy.where(ops.lt(flat, shapes.full_like_aval(flat.aval, 0)), ops.add(flat, total), flat)
-    flat = hooks.numpy.clip(flat, 0, max(total - 1, 0))
+    flat = ops.clamp(shapes.scalar(0, wide), flat, ops.sub(total, shapes.scalar(1, wide)))
     places: list[Any] = []
     for n in reversed(sizes):
-        size = shapes.full_like_aval(flat.aval, max(n, 1))
-        places.append(ops.rem(flat, size))
-        flat = ops.div(flat, size)
+        places.append(ops.convert_element_type(ops.rem(flat, n), dtype))
+        flat = ops.div(flat, n)
     return tuple(places[::-1])
 
 
@@ -61,12 +67,12 @@ def ravel_multi_index(
     multi_index : tuple of integer arrays, one for each axis
     dims : sequence of int
         Shape of the array that is indexed.
-    mode : "raise", "wrap" or "clip"
+    mode : "raise", "wrap", "clip" or "ignore"
         What happens to indices outside; "raise" needs known values.
     order : "C" or "F"
         Whether the last or the first axis varies fastest.
     dtype : dtype, optional
-        Of the result; default: the default integer.
+        Of the result; default: that of the indices.
 
     Returns
     -------
@@ -98,16 +104,19 @@ def ravel_multi_index(
             known = np.asarray(column)
             if ((known < 0) | (known >= n)).any():
                 raise ValueError("invalid entry in coordinates array")
+    elif mode == "ignore":
+        pass
     elif mode == "clip":
         columns = [hooks.numpy.clip(c, 0, n - 1) for c, n in zip(columns, sizes, strict=True)]
     elif mode == "wrap":
         columns = [hooks.numpy.mod(c, n) for c, n in zip(columns, sizes, strict=True)]
     else:
-        raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', or 'clip'")
+        raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', 'clip' or 'ignore'")
     if order not in ("C", "F"):
         raise ValueError(f"invalid order={order!r}. Expected 'C' or 'F'")
     pairs = list(zip(columns, sizes, strict=True))
-    target = dtypes.default_int() if dtype is None else dtypes.named(dtype)
+    found = columns[0].aval.dtype if columns else dtypes.default_int()
+    target = found if dtype is None else dtypes.named(dtype)
     total: Any = shapes.full(columns[0].aval.shape if columns else (), 0, target)
     for column, n in pairs if order == "C" else reversed(pairs):
         total = ops.add(ops.mul(total, shapes.full_like_aval(total.aval, n)), ops.convert_element_type(column, target))

@@ -19,6 +19,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.config import current as settings
+from purax.contexts import numpy_dtype_promotion
 from purax.core.aval import array_aval
 from purax.core.hooks import hooks
 from purax.core.trace import aval_of
@@ -36,6 +37,7 @@ __all__ = [
     "numeric",
     "promote",
     "promote_dtypes",
+    "promote_dtypes_anyhow",
     "promote_dtypes_complex",
     "promote_dtypes_inexact",
     "promote_dtypes_numeric",
@@ -141,6 +143,13 @@ def _scalar(value: Any, dtype: Any, weak: bool) -> Any:
 def promote_dtypes(*operands: Any) -> list[Any]:
     """Convert to the common dtype; weak if all are weak."""
     dtype, weak = _meet(operands)
+    return [convert(x, dtype, weak) for x in operands]
+
+
+def promote_dtypes_anyhow(*operands: Any) -> list[Any]:
+    """As `promote_dtypes`, by the standard lattice also where `numpy_dtype_promotion` is "strict": joining was asked for."""
+    with numpy_dtype_promotion("standard"):
+        dtype, weak = _meet(operands)
     return [convert(x, dtype, weak) for x in operands]
 
 

@@ -25,6 +25,7 @@ from purax.numpy.promotion import (
     convert,
     numeric,
     promote_dtypes,
+    promote_dtypes_anyhow,
     promote_dtypes_inexact,
 )
 from purax.numpy.reduction import average, max, min, reduced_axes, sum
@@ -147,7 +148,7 @@ def _count_bins(columns: list[Any], edges: list[Any], weights: Any) -> Any:
     place = None
     inside = None
     for x, edge, size in zip(columns, edges, shape, strict=True):
-        edge, x = promote_dtypes(edge, x)
+        edge, x = promote_dtypes_anyhow(edge, x)
         index = ops.sub(searchsorted(edge, x, side="right"), ops.full(x.aval.shape, 1, dtypes.default_int()))
         last = ops.eq(x, ops.broadcast_to(edge[-1], x.aval.shape))
         index = ops.select_n(last, index, ops.full_like(index, size - 1))

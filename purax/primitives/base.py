@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from purax import dtypes
+from purax.core.aval import ShapedArray
 from purax.core.primitive import Linear, Primitive
 from purax.core.trace import aval_of
 
@@ -14,9 +15,7 @@ __all__ = ["LinearUnary", "add_tangents", "instantiate", "is_linear", "zeros_of"
 
 def zeros_of(x: Any) -> Any:
     """Zeros of the type of a value or aval."""
-    aval = x if not hasattr(x, "aval") else x.aval
-    zeros = shape.full_like_aval(aval, 0)
-    return collective.pvary_p.bind1(zeros, axes=tuple(aval.varying)) if aval.varying else zeros
+    return shape.full_like_aval(x if isinstance(x, ShapedArray) else aval_of(x), 0)
 
 
 def instantiate(tangent: Any, primal: Any) -> Any:

@@ -184,8 +184,8 @@ class PExtremum(AllReduce):
             hits = comparison.eq_p.bind1(x, out)
             count = cast.convert_element_type(hits, aval_of(t).dtype)
             kept = elementwise.select_n_p.bind1(hits, shape.full_like_aval(aval_of(t), 0), t)
-            kept, count = psum_p.bind(kept, count, **params)
-            derived.append(elementwise.div(kept, count))
+            count = psum_p.bind1(count, **params)
+            derived.append(elementwise.div(psum_p.bind1(kept, **params), count))
         return outs, tuple(derived)
 
 

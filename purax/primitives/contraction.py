@@ -12,6 +12,7 @@ meets matrices.
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 import operator
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from purax.config import config
 from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
-from purax.primitives import base, cast, elementwise, reduction, shape
+from purax.primitives import base, elementwise, reduction, shape
 
 __all__ = ["Precision", "batch_matmul", "dot", "dot_general"]
 
@@ -106,9 +107,13 @@ def _kept(ndim: int, contracting: Sequence[int], batch: Sequence[int]) -> tuple[
 def _check_dims(side: str, aval: ShapedArray, contracting: Sequence[int], batch: Sequence[int]) -> None:
     dims = (*contracting, *batch)
     if any(not 0 <= d < aval.ndim for d in dims):
-        raise errors.ShapeError(f"contracting {contracting} and batch {batch} axes of the {side} are not all among its {aval.ndim} axes")
+        raise errors.ShapeError(
+            f"contracting {contracting} and batch {batch} axes of the {side} are not all among its {aval.ndim} axes"
+        )
     if len(set(dims)) != len(dims):
-        raise errors.ShapeError(f"an axis of the {side} stands twice among contracting {contracting} and batch {batch} axes")
+        raise errors.ShapeError(
+            f"an axis of the {side} stands twice among contracting {contracting} and batch {batch} axes"
+        )
 
 
 class DotGeneral(Primitive):
@@ -126,7 +131,9 @@ class DotGeneral(Primitive):
         if any(isinstance(a.dtype, dtypes.KeyDtype) for a in (lhs, rhs)):
             raise errors.DTypeError("does not accept random keys")
         if len(lc) != len(rc) or len(lb) != len(rb):
-            raise errors.ShapeError(f"the operands name different numbers of contracting ({lc}, {rc}) or batch ({lb}, {rb}) axes")
+            raise errors.ShapeError(
+                f"the operands name different numbers of contracting ({lc}, {rc}) or batch ({lb}, {rb}) axes"
+            )
         _check_dims("left operand", lhs, lc, lb)
         _check_dims("right operand", rhs, rc, rb)
         for what, left, right in (("contracting", lc, rc), ("batch", lb, rb)):
@@ -179,7 +186,15 @@ class DotGeneral(Primitive):
         return None, self._cotangent(ct, rhs.aval, lhs, (rc, rb), (lc, lb), first, flipped, columns)
 
     def _cotangent(
-        self, ct: Any, aval: ShapedArray, other: Any, own_dims: Any, other_dims: Any, split: int, precision: Any, tail: int | None = None
+        self,
+        ct: Any,
+        aval: ShapedArray,
+        other: Any,
+        own_dims: Any,
+        other_dims: Any,
+        split: int,
+        precision: Any,
+        tail: int | None = None,
     ) -> Any:
         """Cotangent of the operand of type `aval`, whose partner in the product is `other`.
 
@@ -193,7 +208,9 @@ class DotGeneral(Primitive):
         else:
             ct_other = tuple(range(len(batch), split))
         kept = _kept(aval.ndim, contracting, batch)
-        inner = tuple(sorted(range(len(contracting)), key=lambda i: other_contracting[i]))  # order in which `other` keeps them
+        inner = tuple(
+            sorted(range(len(contracting)), key=lambda i: other_contracting[i])
+        )  # order in which `other` keeps them
         by_other = tuple(contracting[i] for i in inner)
         dtype = aval.dtype
         wanted = aval_of(ct).dtype if dtypes.is_complex(aval_of(ct).dtype) and not dtypes.is_complex(dtype) else dtype
@@ -201,10 +218,14 @@ class DotGeneral(Primitive):
         if (*batch, *by_other, *kept) == tuple(range(aval.ndim)):
             flipped = None if precision is None else (precision[1], precision[0])
             params["precision"] = flipped
-            result = self.bind1(other, ct, dimension_numbers=((other_kept, ct_other), (other_batch, batch_axes)), **params)
+            result = self.bind1(
+                other, ct, dimension_numbers=((other_kept, ct_other), (other_batch, batch_axes)), **params
+            )
             order: tuple[int, ...] = (*batch, *by_other, *kept)
         else:
-            result = self.bind1(ct, other, dimension_numbers=((ct_other, other_kept), (batch_axes, other_batch)), **params)
+            result = self.bind1(
+                ct, other, dimension_numbers=((ct_other, other_kept), (batch_axes, other_batch)), **params
+            )
             order = (*batch, *kept, *by_other)
         if order != tuple(range(aval.ndim)):
             result = shape.transpose(result, tuple(int(i) for i in np.argsort(order)))
@@ -243,7 +264,9 @@ class DotGeneral(Primitive):
         operand, total = compute_dtypes(lhs.dtype, rhs.dtype, out.dtype)
         lhs, rhs = b.convert(lhs, operand), b.convert(rhs, operand)
         lhs, rhs, (lc, rc), (lb, rb) = merge_axes(b, lhs, rhs, (lc, rc), (lb, rb))
-        sizes = [lhs.shape[d] for d in (*lb, *_kept(len(lhs.shape), lc, lb))] + [rhs.shape[d] for d in _kept(len(rhs.shape), rc, rb)]
+        sizes = [lhs.shape[d] for d in (*lb, *_kept(len(lhs.shape), lc, lb))] + [
+            rhs.shape[d] for d in _kept(len(rhs.shape), rc, rb)
+        ]
         aval = array_aval(tuple(sizes), total)
         batching = f"batching_dims = {list(lb)} x {list(rb)}, " if lb else ""
         text = (
@@ -268,7 +291,7 @@ def merge_axes(b: Any, lhs: Any, rhs: Any, contracting: Any, batch: Any) -> Any:
 
 
 def _adjacent(axes: Sequence[int]) -> bool:
-    return all(q == p + 1 for p, q in zip(axes[:-1], axes[1:], strict=True))
+    return all(q == p + 1 for p, q in itertools.pairwise(axes))
 
 
 def _merge(b: Any, x: Any, contracting: Sequence[int], batch: Sequence[int]) -> Any:
@@ -292,7 +315,13 @@ def _ints(axes: Any) -> tuple[int, ...]:
 
 
 def dot_general(
-    lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None, *, out_sharding: Any = None
+    lhs: Any,
+    rhs: Any,
+    dimension_numbers: Any,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Sum of products over contracting axes, for each index of batch axes.
 
@@ -337,7 +366,9 @@ def dot(
     if dimension_numbers is None:
         left, right = aval_of(lhs), aval_of(rhs)
         if not (1 <= left.ndim <= 2 and 1 <= right.ndim <= 2 and left.shape[-1] == right.shape[0]):
-            raise errors.ShapeError(f"dot takes vectors and matrices of fitting sizes, got shapes {left.shape} and {right.shape}")
+            raise errors.ShapeError(
+                f"dot takes vectors and matrices of fitting sizes, got shapes {left.shape} and {right.shape}"
+            )
         dimension_numbers = (((left.ndim - 1,), (0,)), ((), ()))
     return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
 
@@ -346,6 +377,8 @@ def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
     """Matrix product over the last two axes, for each index of the leading axes (equal in both)."""
     left, right = aval_of(lhs), aval_of(rhs)
     if left.ndim < 2 or right.ndim < 2 or left.ndim != right.ndim:
-        raise errors.ShapeError(f"batch_matmul takes operands of equal rank, at least 2, got shapes {left.shape} and {right.shape}")
+        raise errors.ShapeError(
+            f"batch_matmul takes operands of equal rank, at least 2, got shapes {left.shape} and {right.shape}"
+        )
     leading = tuple(range(left.ndim - 2))
     return dot_general(lhs, rhs, (((left.ndim - 1,), (left.ndim - 2,)), (leading, leading)), precision)

@@ -71,7 +71,13 @@ def dilated(size: int, dilation: int) -> int:
 
 
 def windows_of(
-    lhs: Sequence[int], rhs: Sequence[int], dims: ConvDimensionNumbers, strides: Any, padding: Any, lhs_dilation: Any, rhs_dilation: Any
+    lhs: Sequence[int],
+    rhs: Sequence[int],
+    dims: ConvDimensionNumbers,
+    strides: Any,
+    padding: Any,
+    lhs_dilation: Any,
+    rhs_dilation: Any,
 ) -> list[Window]:
     """The spatial axes of a convolution, from the shapes of its operands."""
     return [
@@ -138,7 +144,11 @@ class ConvGeneralDilated(Primitive):
         ):  # fmt: skip
             if len(values) != spatial:
                 raise errors.ShapeError(f"{what} must have one entry per spatial axis ({spatial}), got {values}")
-        for what, values in (("window_strides", window_strides), ("lhs_dilation", lhs_dilation), ("rhs_dilation", rhs_dilation)):
+        for what, values in (
+            ("window_strides", window_strides),
+            ("lhs_dilation", lhs_dilation),
+            ("rhs_dilation", rhs_dilation),
+        ):
             if any(v < 1 for v in values):
                 raise errors.ShapeError(f"{what} must be positive, got {values}")
         features, kernel_features = lhs.shape[dims.lhs_spec[1]], rhs.shape[dims.rhs_spec[1]]
@@ -156,7 +166,9 @@ class ConvGeneralDilated(Primitive):
             raise errors.ShapeError(f"the batch of {batch} does not divide into {batch_group_count} groups")
         windows = windows_of(lhs.shape, rhs.shape, dims, window_strides, padding, lhs_dilation, rhs_dilation)
         sizes = [0] * lhs.ndim
-        for axis, size in zip(dims.out_spec, (batch // batch_group_count, out_features, *(w.out for w in windows)), strict=True):
+        for axis, size in zip(
+            dims.out_spec, (batch // batch_group_count, out_features, *(w.out for w in windows)), strict=True
+        ):
             sizes[axis] = size
         weak = lhs.weak_type and rhs.weak_type and preferred_element_type is None
         return (array_aval(tuple(sizes), contraction.result_dtype(lhs.dtype, rhs.dtype, preferred_element_type), weak),)
@@ -176,7 +188,9 @@ class ConvGeneralDilated(Primitive):
         groups = feature_group_count
         if batch_group_count > 1:  # batch groups are feature groups that happen to lie in the batch axis
             groups, batch = batch_group_count, left.shape[0] // batch_group_count
-            left = np.moveaxis(left.reshape(groups, batch, *left.shape[1:]), 0, 1).reshape(batch, groups * left.shape[1], *left.shape[2:])
+            left = np.moveaxis(left.reshape(groups, batch, *left.shape[1:]), 0, 1).reshape(
+                batch, groups * left.shape[1], *left.shape[2:]
+            )
         for axis, w in enumerate(windows):
             left = _numpy_pad(left, axis + 2, w)
         left = left.reshape(left.shape[0], groups, left.shape[1] // groups, *left.shape[2:])
@@ -184,7 +198,9 @@ class ConvGeneralDilated(Primitive):
         out = np.zeros((left.shape[0], groups, kernel.shape[1], *(w.out for w in windows)), total)
         for place in np.ndindex(*(w.kernel for w in windows)):
             cut = tuple(
-                slice(p * w.kernel_dilation, p * w.kernel_dilation + (w.out - 1) * w.stride + 1 if w.out else 0, w.stride)
+                slice(
+                    p * w.kernel_dilation, p * w.kernel_dilation + (w.out - 1) * w.stride + 1 if w.out else 0, w.stride
+                )
                 for p, w in zip(place, windows, strict=True)
             )
             out += np.einsum("ngc...,goc->ngo...", left[(slice(None),) * 3 + cut], kernel[(slice(None),) * 3 + place])
@@ -223,7 +239,14 @@ class ConvGeneralDilated(Primitive):
         return (result, None) if base.is_linear(lhs) else (None, result)
 
     def _cotangent_of_lhs(
-        self, ct: Any, rhs: Any, dims: ConvDimensionNumbers, windows: Any, feature_groups: int, batch_groups: int, params: Any
+        self,
+        ct: Any,
+        rhs: Any,
+        dims: ConvDimensionNumbers,
+        windows: Any,
+        feature_groups: int,
+        batch_groups: int,
+        params: Any,
     ) -> Any:
         groups = max(feature_groups, batch_groups)
         out_feature, in_feature, *spatial = dims.rhs_spec
@@ -246,10 +269,22 @@ class ConvGeneralDilated(Primitive):
         return result
 
     def _cotangent_of_rhs(
-        self, ct: Any, lhs: Any, dims: ConvDimensionNumbers, windows: Any, feature_groups: int, batch_groups: int, params: Any
+        self,
+        ct: Any,
+        lhs: Any,
+        dims: ConvDimensionNumbers,
+        windows: Any,
+        feature_groups: int,
+        batch_groups: int,
+        params: Any,
     ) -> Any:
         padding = tuple(
-            (w.low, w.kernel_extent - 1 + dilated(w.out, w.stride) - w.extent - w.low if w.out else -w.low - w.extent + w.kernel_extent)
+            (
+                w.low,
+                w.kernel_extent - 1 + dilated(w.out, w.stride) - w.extent - w.low
+                if w.out
+                else -w.low - w.extent + w.kernel_extent,
+            )
             for w in windows
         )
 
@@ -302,8 +337,12 @@ class ConvGeneralDilated(Primitive):
         lhs, rhs = b.convert(lhs, operand), b.convert(rhs, operand)
         aval = array_aval(out.shape, total)
         dims = dimension_numbers
-        layout = f"[{_spec(dims.lhs_spec, 'b', 'f')}]x[{_spec(dims.rhs_spec, 'o', 'i')}]->[{_spec(dims.out_spec, 'b', 'f')}]"
-        left, right = (f"#stablehlo<precision {name.strip()}>" for name in contraction.precision_text(precision).split(","))
+        layout = (
+            f"[{_spec(dims.lhs_spec, 'b', 'f')}]x[{_spec(dims.rhs_spec, 'o', 'i')}]->[{_spec(dims.out_spec, 'b', 'f')}]"
+        )
+        left, right = (
+            f"#stablehlo<precision {name.strip()}>" for name in contraction.precision_text(precision).split(",")
+        )
         text = (
             f"stablehlo.convolution({lhs}, {rhs}) dim_numbers = {layout}, window = {{stride = {list(window_strides)}, "
             f"pad = {[list(p) for p in padding]}, lhs_dilate = {list(lhs_dilation)}, rhs_dilate = {list(rhs_dilation)}}} "
@@ -356,7 +395,9 @@ def conv_dimension_numbers(lhs_shape: Any, rhs_shape: Any, dimension_numbers: An
     if isinstance(dimension_numbers, ConvDimensionNumbers):
         return dimension_numbers
     if len(lhs_shape) != len(rhs_shape):
-        raise errors.ShapeError(f"convolution takes operands of equal rank, got shapes {tuple(lhs_shape)} and {tuple(rhs_shape)}")
+        raise errors.ShapeError(
+            f"convolution takes operands of equal rank, got shapes {tuple(lhs_shape)} and {tuple(rhs_shape)}"
+        )
     if dimension_numbers is None:
         axes = tuple(range(len(lhs_shape)))
         return ConvDimensionNumbers(axes, axes, axes)
@@ -364,7 +405,9 @@ def conv_dimension_numbers(lhs_shape: Any, rhs_shape: Any, dimension_numbers: An
         raise errors.ShapeError(f"dimension_numbers must be three strings, got {dimension_numbers!r}")
     for part in dimension_numbers:
         if len(part) != len(lhs_shape):
-            raise errors.ShapeError(f"dimension_numbers {part!r} names {len(part)} axes, the operands have {len(lhs_shape)}")
+            raise errors.ShapeError(
+                f"dimension_numbers {part!r} names {len(part)} axes, the operands have {len(lhs_shape)}"
+            )
     return ConvDimensionNumbers(*conv_general_permutations(dimension_numbers))
 
 
@@ -373,7 +416,9 @@ def conv_general_permutations(dimension_numbers: Any) -> tuple[tuple[int, ...], 
     lhs, rhs, out = dimension_numbers
     for part, (first, second) in ((lhs, "NC"), (rhs, "OI"), (out, "NC")):
         if part.count(first) != 1 or part.count(second) != 1 or len(set(part)) != len(part):
-            raise errors.ShapeError(f"dimension_numbers {part!r} must have each of {first!r}, {second!r} and its spatial letters once")
+            raise errors.ShapeError(
+                f"dimension_numbers {part!r} must have each of {first!r}, {second!r} and its spatial letters once"
+            )
     spatial = [letter for letter in rhs if letter not in "OI"]
     if not set(lhs) - set("NC") == set(spatial) == set(out) - set("NC"):
         raise errors.ShapeError(f"dimension_numbers {tuple(dimension_numbers)} name different spatial axes")
@@ -446,9 +491,13 @@ def conv_general_dilated(
     rhs_dilation = (1,) * spatial if rhs_dilation is None else tuple(rhs_dilation)
     if isinstance(padding, str):
         if len(window_strides) != spatial:
-            raise errors.ShapeError(f"window_strides must have one entry per spatial axis ({spatial}), got {window_strides}")
+            raise errors.ShapeError(
+                f"window_strides must have one entry per spatial axis ({spatial}), got {window_strides}"
+            )
         if any(d != 1 for d in lhs_dilation):
-            raise errors.ShapeError("padding by name has no one meaning with lhs_dilation: give pairs, or use conv_transpose")
+            raise errors.ShapeError(
+                "padding by name has no one meaning with lhs_dilation: give pairs, or use conv_transpose"
+            )
         kernel = [dilated(right.shape[axis], d) for axis, d in zip(dims.rhs_spec[2:], rhs_dilation, strict=True)]
         padding = padtype_to_pads([left.shape[axis] for axis in dims.lhs_spec[2:]], kernel, window_strides, padding)
     return conv_general_dilated_p.bind1(

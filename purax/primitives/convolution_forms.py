@@ -18,7 +18,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-def conv(lhs: Any, rhs: Any, window_strides: Sequence[int], padding: str, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def conv(
+    lhs: Any,
+    rhs: Any,
+    window_strides: Sequence[int],
+    padding: str,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
     """Convolution of (batch, features, *spatial) with (output features, features, *spatial)."""
     return convolution.conv_general_dilated(
         lhs, rhs, window_strides, padding, precision=precision, preferred_element_type=preferred_element_type
@@ -147,7 +154,9 @@ def _unfold(x: Any, axis: int, target: int, window: int, stride: int, dilation: 
     size = aval_of(x).shape[axis]
     count = max(0, (size - dilated(window, dilation)) // stride + 1)
     cuts = [
-        joining.slice_in_dim(x, k * dilation, k * dilation + (count - 1) * stride + 1 if count else k * dilation, stride, axis)
+        joining.slice_in_dim(
+            x, k * dilation, k * dilation + (count - 1) * stride + 1 if count else k * dilation, stride, axis
+        )
         for k in range(window)
     ]
     return joining.concatenate([shape.expand_dims(cut, (target,)) for cut in cuts], target)
@@ -171,8 +180,8 @@ def conv_general_dilated_local(
         lhs, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation,
         ConvDimensionNumbers(dims.lhs_spec, dims.rhs_spec, dims.lhs_spec),
     )  # fmt: skip
-    out_feature, feature, *kernel_spatial = dims.rhs_spec
-    batch, patch_feature, *spatial = dims.lhs_spec
+    feature, *kernel_spatial = dims.rhs_spec[1:]
+    patch_feature, *spatial = dims.lhs_spec[1:]
     out = contraction.dot_general(
         rhs, patches, (((feature,), (patch_feature,)), (tuple(kernel_spatial), tuple(spatial))), precision
     )  # spatial, output feature, batch
@@ -183,24 +192,31 @@ def conv_general_dilated_local(
 # --- shapes of results --------------------------------------------------------------------------------------------------------
 
 
-def conv_shape_tuple(lhs_shape: Any, rhs_shape: Any, strides: Any, pads: Any, batch_group_count: int = 1) -> tuple[int, ...]:
+def conv_shape_tuple(
+    lhs_shape: Any, rhs_shape: Any, strides: Any, pads: Any, batch_group_count: int = 1
+) -> tuple[int, ...]:
     """Shape of `conv` with padding by name or pairs, for (batch, features, ...) and (output features, features, ...)."""
     if isinstance(pads, str):
         pads = convolution.padtype_to_pads(lhs_shape[2:], rhs_shape[2:], strides, pads)
     spatial = [
-        max(0, (n + low + high - k) // s + 1) for n, k, s, (low, high) in zip(lhs_shape[2:], rhs_shape[2:], strides, pads, strict=True)
+        max(0, (n + low + high - k) // s + 1)
+        for n, k, s, (low, high) in zip(lhs_shape[2:], rhs_shape[2:], strides, pads, strict=True)
     ]
     return (lhs_shape[0] // batch_group_count, rhs_shape[0], *spatial)
 
 
-def conv_general_shape_tuple(lhs_shape: Any, rhs_shape: Any, window_strides: Any, padding: Any, dimension_numbers: Any) -> tuple[int, ...]:
+def conv_general_shape_tuple(
+    lhs_shape: Any, rhs_shape: Any, window_strides: Any, padding: Any, dimension_numbers: Any
+) -> tuple[int, ...]:
     """Shape of `conv_general_dilated` without dilation, for dimension numbers by letters."""
     lhs, rhs, out = convolution.conv_general_permutations(dimension_numbers)
     found = conv_shape_tuple([lhs_shape[i] for i in lhs], [rhs_shape[i] for i in rhs], window_strides, padding)
     return tuple(found[i] for i in shape.inverse_permutation(out))
 
 
-def conv_transpose_shape_tuple(lhs_shape: Any, rhs_shape: Any, window_strides: Any, padding: Any, dimension_numbers: Any) -> tuple[int, ...]:
+def conv_transpose_shape_tuple(
+    lhs_shape: Any, rhs_shape: Any, window_strides: Any, padding: Any, dimension_numbers: Any
+) -> tuple[int, ...]:
     """Shape of `conv_transpose`, for dimension numbers by letters."""
     lhs, rhs, out = convolution.conv_general_permutations(dimension_numbers)
     sizes, kernel = [lhs_shape[i] for i in lhs], [rhs_shape[i] for i in rhs]

@@ -96,7 +96,10 @@ class Cumulative(Primitive):
         if padded != size:
             low, high = (padded - size, 0) if reverse else (0, padded - size)
             aval = array_aval((padded,), x.dtype)
-            x = b.emit(f"stablehlo.pad {x}, {identity}, low = [{low}], high = [{high}], interior = [0] : ({x.hlo}, {scalar.hlo}) -> {aval.hlo}", aval)
+            x = b.emit(
+                f"stablehlo.pad {x}, {identity}, low = [{low}], high = [{high}], interior = [0] : ({x.hlo}, {scalar.hlo}) -> {aval.hlo}",
+                aval,
+            )
         length = padded // _LANES
         runs, totals = self._loop(b, b.reshape(x, (1, _LANES, length, 1)), reverse)
         totals = b.reshape(totals, (_LANES,))
@@ -150,10 +153,14 @@ class Cumulative(Primitive):
             where = f"{group}, {zero}, {place}, {zero}"
             types = ", ".join([index.hlo] * 4)
             element = inner.emit(
-                f"stablehlo.dynamic_slice {source}, {where}, sizes = [1, {lanes}, 1, {behind}] : ({source.hlo}, {types}) -> {row.hlo}", row
+                f"stablehlo.dynamic_slice {source}, {where}, sizes = [1, {lanes}, 1, {behind}] : ({source.hlo}, {types}) -> {row.hlo}",
+                row,
             )
             run = self.combine(inner, element, run) if reverse else self.combine(inner, run, element)
-            target = inner.emit(f"stablehlo.dynamic_update_slice {target}, {run}, {where} : ({target.hlo}, {row.hlo}, {types}) -> {target.hlo}", x.aval)
+            target = inner.emit(
+                f"stablehlo.dynamic_update_slice {target}, {run}, {where} : ({target.hlo}, {row.hlo}, {types}) -> {target.hlo}",
+                x.aval,
+            )
             step = inner.emit(f"stablehlo.add {step}, {one} : {index.hlo}", index)
             if groups == 1:
                 done = emit_flag(inner, "GE", step, end)
@@ -168,7 +175,9 @@ class Cumulative(Primitive):
 
         regions = f"{b.block(state, condition)}, {b.block(state, body)}"
         types = ", ".join(s.hlo for s in state)
-        found = b.emit_many(f'"stablehlo.while"({zero}, {zero}, {start}, {x}, {into}) ({regions}) : ({types}) -> ({types})', state)
+        found = b.emit_many(
+            f'"stablehlo.while"({zero}, {zero}, {start}, {x}, {into}) ({regions}) : ({types}) -> ({types})', state
+        )
         return found[4], found[2]
 
 
@@ -208,7 +217,9 @@ class CumSum(Cumulative):
     def jvp(self, primals: Any, tangents: Any, *, axis: int, reverse: bool) -> Any:
         """The running sum of the tangent."""
         (t,) = tangents
-        return self.bind(*primals, axis=axis, reverse=reverse), (None if t is None else self.bind1(t, axis=axis, reverse=reverse),)
+        return self.bind(*primals, axis=axis, reverse=reverse), (
+            None if t is None else self.bind1(t, axis=axis, reverse=reverse),
+        )
 
     def transpose(self, cotangents: Any, operands: Any, *, axis: int, reverse: bool) -> Any:
         """The running sum from the other end."""
@@ -231,7 +242,9 @@ class PairTangent(Cumulative):
             return outs, (None,)
         dtype = aval_of(x).dtype
         wide = reduction.accumulator(dtype)
-        combine, leaves, identities, finish = self.pairs(cast.convert_element_type(x, wide), cast.convert_element_type(t, wide))
+        combine, leaves, identities, finish = self.pairs(
+            cast.convert_element_type(x, wide), cast.convert_element_type(t, wide)
+        )
         return outs, (cast.convert_element_type(finish(doubling(combine, leaves, identities, axis, reverse)), dtype),)
 
 
@@ -264,12 +277,18 @@ class CumExtremum(PairTangent):
         def combine(early: Any, late: Any) -> Any:
             (p, dp, np_), (q, dq, nq) = early, late
             p_wins = elementwise.bitwise_or(beats(p, q), elementwise.ne(p, p))
-            q_wins = elementwise.bitwise_and(elementwise.bitwise_not(p_wins), elementwise.bitwise_or(beats(q, p), elementwise.ne(q, q)))
+            q_wins = elementwise.bitwise_and(
+                elementwise.bitwise_not(p_wins), elementwise.bitwise_or(beats(q, p), elementwise.ne(q, q))
+            )
 
             def choose(first: Any, second: Any, both: Any) -> Any:
                 return elementwise.select(p_wins, first, elementwise.select(q_wins, second, both))
 
-            return elementwise.select(q_wins, q, p), choose(dp, dq, elementwise.add(dp, dq)), choose(np_, nq, elementwise.add(np_, nq))
+            return (
+                elementwise.select(q_wins, q, p),
+                choose(dp, dq, elementwise.add(dp, dq)),
+                choose(np_, nq, elementwise.add(np_, nq)),
+            )
 
         identities = (self.identity(aval_of(x).dtype), 0, 0)
         return combine, (x, t, shape.full_like(t, 1)), identities, lambda found: elementwise.div(found[1], found[2])
@@ -312,7 +331,9 @@ class CumLogSumExp(PairTangent):
             top = _finite(elementwise.max(p, q))
             left, right = elementwise.exp(elementwise.sub(p, top)), elementwise.exp(elementwise.sub(q, top))
             both = elementwise.add(left, right)
-            total = elementwise.add(top, elementwise.log(both))  # the derivative by `top` is zero in any order, ties included
+            total = elementwise.add(
+                top, elementwise.log(both)
+            )  # the derivative by `top` is zero in any order, ties included
             some = elementwise.select(elementwise.eq(both, shape.full_like(both, 0)), shape.full_like(both, 1), both)
             left, right = elementwise.div(left, some), elementwise.div(right, some)
             return total, elementwise.add(elementwise.strong_mul(dp, left), elementwise.strong_mul(dq, right))
@@ -343,7 +364,9 @@ cumlogsumexp_p = CumLogSumExp("cumlogsumexp")
 
 
 def _run(primitive: Any, operand: Any, axis: int, reverse: bool) -> Any:
-    return primitive.bind1(operand, axis=operands.canonical_axis(operator.index(axis), aval_of(operand).ndim), reverse=bool(reverse))
+    return primitive.bind1(
+        operand, axis=operands.canonical_axis(operator.index(axis), aval_of(operand).ndim), reverse=bool(reverse)
+    )
 
 
 def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Any:

@@ -60,7 +60,9 @@ def small_det(a: Any) -> Any:
         return _entry(a, 0, 0)
 
     def pair(i: int, j: int, k: int, l: int) -> Any:
-        return elementwise.sub(elementwise.mul(_entry(a, i, k), _entry(a, j, l)), elementwise.mul(_entry(a, i, l), _entry(a, j, k)))
+        return elementwise.sub(
+            elementwise.mul(_entry(a, i, k), _entry(a, j, l)), elementwise.mul(_entry(a, i, l), _entry(a, j, k))
+        )
 
     if n == 2:
         return pair(0, 1, 0, 1)
@@ -82,7 +84,9 @@ def pivot_det(a: Any) -> Any:
     """Determinants as products of LU's pivots."""
     packed, pivots, _ = factoring.lu_p.bind(a)
     rank = aval_of(a).ndim
-    return elementwise.mul(reduction.reduce_prod(lapack.diagonal(packed), (rank - 2,)), _sign_of(pivots, aval_of(a).dtype))
+    return elementwise.mul(
+        reduction.reduce_prod(lapack.diagonal(packed), (rank - 2,)), _sign_of(pivots, aval_of(a).dtype)
+    )
 
 
 def cofactors(a: Any) -> Any:
@@ -122,11 +126,17 @@ def _small_cofactors(a: Any) -> Any:
     if n <= 1:
         return shape.full_like(a, 1)
     if n == 2:
-        rows = [[_entry(a, 1, 1), elementwise.neg(_entry(a, 1, 0))], [elementwise.neg(_entry(a, 0, 1)), _entry(a, 0, 0)]]
+        rows = [
+            [_entry(a, 1, 1), elementwise.neg(_entry(a, 1, 0))],
+            [elementwise.neg(_entry(a, 0, 1)), _entry(a, 0, 0)],
+        ]
     else:
+
         def minor(i: int, j: int) -> Any:
             p, q, r, s = (i + 1) % 3, (i + 2) % 3, (j + 1) % 3, (j + 2) % 3
-            return elementwise.sub(elementwise.mul(_entry(a, p, r), _entry(a, q, s)), elementwise.mul(_entry(a, p, s), _entry(a, q, r)))
+            return elementwise.sub(
+                elementwise.mul(_entry(a, p, r), _entry(a, q, s)), elementwise.mul(_entry(a, p, s), _entry(a, q, r))
+            )
 
         rows = [[minor(i, j) for j in range(3)] for i in range(3)]
     rank = aval.ndim
@@ -190,4 +200,3 @@ def det(a: Any) -> Any:
 def slogdet(a: Any) -> tuple[Any, Any]:
     """(sign, log of the absolute value) of determinants of inexact[..., n, n]; (0, -inf) for singular matrices."""
     return slogdet_p.bind(a)  # type: ignore[return-value]
-

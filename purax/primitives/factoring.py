@@ -13,8 +13,8 @@ from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Undefined
 from purax.core.trace import aval_of
 from purax.lazy import lazy
-from purax.primitives import elementwise, gather, joining, lapack, reduction, shape, solving
 from purax.primitives import complex as complex_parts
+from purax.primitives import elementwise, gather, joining, lapack, reduction, shape, solving
 from purax.primitives.lapack import MatrixFunction, adjoint, matmul, triangle
 
 __all__ = [
@@ -81,7 +81,9 @@ class Cholesky(MatrixFunction):
         if getattr(b.module, "platform", "cpu") != "cpu":
             found = b.emit(f"stablehlo.cholesky {a}, lower = true : {out.hlo}", out)
         else:
-            found, info = lapack.call(b, "{}potrf", [a], [out, lapack.info_aval(out)], ([True], [True, False]), {"uplo": "L"}, [(0, 0)])
+            found, info = lapack.call(
+                b, "{}potrf", [a], [out, lapack.info_aval(out)], ([True], [True, False]), {"uplo": "L"}, [(0, 0)]
+            )
             found = lapack.unless_failed(b, info, found)
         return b.inline(lambda x: triangle(x, True), [found])  # type: ignore[no-any-return]
 
@@ -174,12 +176,16 @@ class PivotsToPermutation(MatrixFunction):
         if not dtypes.is_integer(pivots.dtype):
             raise errors.DTypeError(f"pivots must be integers, got {pivots.dtype}")
         if pivots.ndim < 1 or permutation_size < pivots.shape[-1]:
-            raise errors.ShapeError(f"a permutation of {permutation_size} entries cannot come from pivots of shape {pivots.shape}")
+            raise errors.ShapeError(
+                f"a permutation of {permutation_size} entries cannot come from pivots of shape {pivots.shape}"
+            )
         return (pivots.update(shape=(*pivots.shape[:-1], permutation_size), weak_type=False),)
 
     def reference(self, pivots: Any, *, permutation_size: int) -> tuple[np.ndarray, ...]:
         """Exchange after exchange."""
-        out = np.broadcast_to(np.arange(permutation_size, dtype=pivots.dtype), (*pivots.shape[:-1], permutation_size)).copy()
+        out = np.broadcast_to(
+            np.arange(permutation_size, dtype=pivots.dtype), (*pivots.shape[:-1], permutation_size)
+        ).copy()
         for place in np.ndindex(*pivots.shape[:-1]):
             for i, j in enumerate(pivots[place]):
                 out[place][[i, j]] = out[place][[j, i]]
@@ -221,16 +227,20 @@ class PivotsToPermutation(MatrixFunction):
             here = at(permutation, shape.broadcast_in_dim(i, out.shape, ()))
             there = elementwise.eq(shape.broadcasted_iota(out.dtype, out.shape, out.ndim - 1), spread(other))
             mine, theirs = spread(pick(permutation, here)), spread(pick(permutation, there))
-            return elementwise.add(i, shape.full_like(i, 1)), elementwise.select(
-                here, theirs, elementwise.select(there, mine, permutation)
-            ), pivots
+            return (
+                elementwise.add(i, shape.full_like(i, 1)),
+                elementwise.select(here, theirs, elementwise.select(there, mine, permutation)),
+                pivots,
+            )
 
         end = b.constant(steps, index)
         condition = b.block(state, lambda inner, i, *rest: inner.inline(elementwise.lt, [i, end]))
         body = b.block(state, lambda inner, *values: inner.inline(exchange, values))
         types = ", ".join(s.hlo for s in state)
         zero = b.constant(0, index)
-        return b.emit_many(f'"stablehlo.while"({zero}, {start}, {pivots}) ({condition}, {body}) : ({types}) -> ({types})', state)[1]
+        return b.emit_many(
+            f'"stablehlo.while"({zero}, {start}, {pivots}) ({condition}, {body}) : ({types}) -> ({types})', state
+        )[1]
 
 
 # --- QR -----------------------------------------------------------------------------------------------------------------------
@@ -257,7 +267,9 @@ class Geqrf(MatrixFunction):
 
     def lower(self, b: Any, ins: Any, outs: Any) -> list[Any]:
         """LAPACK's geqrf."""
-        return self.constants(b, ins, outs) or lapack.call(b, "{}geqrf", ins, outs, ([True], [True, False]), None, [(0, 0)])
+        return self.constants(b, ins, outs) or lapack.call(
+            b, "{}geqrf", ins, outs, ([True], [True, False]), None, [(0, 0)]
+        )
 
 
 class Geqp3(MatrixFunction):
@@ -320,7 +332,10 @@ class HouseholderProduct(MatrixFunction):
         """LAPACK's orgqr or ungqr."""
         kernel = "{}ungqr" if dtypes.is_complex(outs[0].dtype) else "{}orgqr"
         if ins[1].aval.size == 0:
-            return [b.constant(value, aval) for value, aval in zip(self.reference(*[np.zeros(x.shape, x.dtype) for x in ins]), outs, strict=True)]
+            return [
+                b.constant(value, aval)
+                for value, aval in zip(self.reference(*[np.zeros(x.shape, x.dtype) for x in ins]), outs, strict=True)
+            ]
         return lapack.call(b, kernel, ins, outs, ([True, False], [True]), None, [(0, 0)])
 
 
@@ -330,12 +345,16 @@ class Ormqr(MatrixFunction):
     jvp = Undefined("differentiate qr: the packed reflectors are an intermediate form")
     transpose = Undefined("it is not linear")
 
-    def infer(self, a: ShapedArray, taus: ShapedArray, c: ShapedArray, *, left: bool, transpose: bool) -> tuple[ShapedArray, ...]:
+    def infer(
+        self, a: ShapedArray, taus: ShapedArray, c: ShapedArray, *, left: bool, transpose: bool
+    ) -> tuple[ShapedArray, ...]:
         """The type of c."""
         lapack.check_matrix(a)
         lapack.check_matrix(c)
         if c.shape[-2 if left else -1] != a.shape[-2]:
-            raise errors.ShapeError(f"reflectors of shape {a.shape} do not act on matrices of shape {c.shape} (left={left})")
+            raise errors.ShapeError(
+                f"reflectors of shape {a.shape} do not act on matrices of shape {c.shape} (left={left})"
+            )
         return (c.strip_weak(),)
 
     def reference(self, a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> tuple[np.ndarray, ...]:
@@ -377,7 +396,11 @@ class QR(MatrixFunction):
         if a.size == 0:
             q = np.broadcast_to(np.eye(*outs[0].shape[-2:], dtype=a.dtype), outs[0].shape).copy()
             r = np.zeros(outs[1].shape, a.dtype)
-            return (q, r, np.broadcast_to(np.arange(a.shape[-1], dtype=np.int32), outs[2].shape).copy()) if pivoting else (q, r)
+            return (
+                (q, r, np.broadcast_to(np.arange(a.shape[-1], dtype=np.int32), outs[2].shape).copy())
+                if pivoting
+                else (q, r)
+            )
         return lapack.numpy_batched(factor, a, cores=(2,), outs=outs)
 
     def jvp(self, primals: Any, tangents: Any, *, full_matrices: bool, pivoting: bool) -> Any:
@@ -401,14 +424,17 @@ class QR(MatrixFunction):
         strict = triangle(square, True, -1)
         turn = elementwise.sub(strict, adjoint(strict))
         if dtypes.is_complex(aval_of(a).dtype):
-            imaginary = complex_parts.complex(elementwise.mul(complex_parts.real(square), 0), complex_parts.imag(square))
+            imaginary = complex_parts.complex(
+                elementwise.mul(complex_parts.real(square), 0), complex_parts.imag(square)
+            )
             mask = lapack.diagonal_mask(aval_of(square))
             turn = elementwise.add(turn, elementwise.select(mask, imaginary, shape.full_like(imaginary, 0)))
         if full_matrices and m > k:
             below = lapack.block_of(inner, m - k, k, (k, 0))
             upper = elementwise.neg(adjoint(below))
             turn = joining.concatenate(
-                [joining.concatenate([turn, upper], aval_of(turn).ndim - 1), lapack.padded(below, 0, m - k)], aval_of(turn).ndim - 2
+                [joining.concatenate([turn, upper], aval_of(turn).ndim - 1), lapack.padded(below, 0, m - k)],
+                aval_of(turn).ndim - 2,
             )
             dq = matmul(q, turn)
         else:
@@ -465,7 +491,13 @@ class Hessenberg(MatrixFunction):
             return [ins[0], b.constant(np.zeros(outs[1].shape, outs[1].dtype), outs[1])]
         size = outs[0].shape[-1]
         packed, taus, info = lapack.call(
-            b, "{}gehrd", ins, [*outs, lapack.info_aval(outs[0])], ([True], [True, False, False]), {"low": 1, "high": size}, [(0, 0)]
+            b,
+            "{}gehrd",
+            ins,
+            [*outs, lapack.info_aval(outs[0])],
+            ([True], [True, False, False]),
+            {"low": 1, "high": size},
+            [(0, 0)],
         )
         return [lapack.unless_failed(b, info, packed), lapack.unless_failed(b, info, taus)]
 
@@ -483,7 +515,12 @@ class Tridiagonal(MatrixFunction):
             raise errors.ShapeError("takes matrices of at least one row")
         real = np.dtype(dtypes.real_dtype(a.dtype))
         *lead, n, _ = a.shape
-        return a.strip_weak(), array_aval((*lead, n), real), array_aval((*lead, n - 1), real), array_aval((*lead, n - 1), a.dtype)
+        return (
+            a.strip_weak(),
+            array_aval((*lead, n), real),
+            array_aval((*lead, n - 1), real),
+            array_aval((*lead, n - 1), a.dtype),
+        )
 
     def reference(self, a: Any, *, lower: bool) -> tuple[np.ndarray, ...]:
         """LAPACK through SciPy."""

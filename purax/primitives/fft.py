@@ -30,7 +30,12 @@ class FftType(enum.Enum):
     IRFFT = 3
 
 
-_NUMPY = {FftType.FFT: np.fft.fftn, FftType.IFFT: np.fft.ifftn, FftType.RFFT: np.fft.rfftn, FftType.IRFFT: np.fft.irfftn}
+_NUMPY = {
+    FftType.FFT: np.fft.fftn,
+    FftType.IFFT: np.fft.ifftn,
+    FftType.RFFT: np.fft.rfftn,
+    FftType.IRFFT: np.fft.irfftn,
+}
 _COMPLEX = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
 _REAL = {c: r for r, c in _COMPLEX.items()}
 
@@ -43,7 +48,9 @@ class FFT(Primitive):
         rank = len(fft_lengths)
         real = fft_type is FftType.RFFT
         if x.dtype not in (_COMPLEX if real else _REAL):
-            raise errors.DTypeError(f"{fft_type.name} takes {'float32 or float64' if real else 'complex64 or complex128'}, got {x.dtype}")
+            raise errors.DTypeError(
+                f"{fft_type.name} takes {'float32 or float64' if real else 'complex64 or complex128'}, got {x.dtype}"
+            )
         if not 1 <= rank <= min(3, x.ndim):
             raise errors.ShapeError(f"takes one to three of the operand's {x.ndim} axes, got lengths {fft_lengths}")
         if any(n < 1 for n in fft_lengths):
@@ -51,7 +58,9 @@ class FFT(Primitive):
         half = (*fft_lengths[:-1], fft_lengths[-1] // 2 + 1)
         wanted = half if fft_type is FftType.IRFFT else fft_lengths
         if x.shape[x.ndim - rank :] != wanted:
-            raise errors.ShapeError(f"{fft_type.name} of lengths {fft_lengths} takes last axes of sizes {wanted}, got shape {x.shape}")
+            raise errors.ShapeError(
+                f"{fft_type.name} of lengths {fft_lengths} takes last axes of sizes {wanted}, got shape {x.shape}"
+            )
         lead = x.shape[: x.ndim - rank]
         if fft_type is FftType.RFFT:
             return (array_aval((*lead, *half), _COMPLEX[x.dtype]),)
@@ -104,7 +113,11 @@ class FFT(Primitive):
         (x,), (out,) = ins, outs
         if out.size == 0:
             return [b.constant(np.zeros(out.shape, out.dtype), out)]
-        return [b.emit(f"stablehlo.fft {x}, type = {fft_type.name}, length = {list(fft_lengths)} : ({x.hlo}) -> {out.hlo}", out)]
+        return [
+            b.emit(
+                f"stablehlo.fft {x}, type = {fft_type.name}, length = {list(fft_lengths)} : ({x.hlo}) -> {out.hlo}", out
+            )
+        ]
 
 
 fft_p = FFT("fft")
@@ -143,9 +156,15 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
     if fft_type is FftType.RFFT:
         if dtypes.is_complex(dtype):
             raise errors.DTypeError("RFFT takes real data, got a complex array; use FFT")
-        wanted = dtype if dtype in _COMPLEX else np.dtype(np.float32) if dtypes.is_float(dtype) else dtypes.default_float()
+        wanted = (
+            dtype if dtype in _COMPLEX else np.dtype(np.float32) if dtypes.is_float(dtype) else dtypes.default_float()
+        )
     else:
-        wanted = dtype if dtype in _REAL else _COMPLEX.get(dtype) or (np.dtype(np.complex64) if dtypes.is_float(dtype) else dtypes.default_complex())
+        wanted = (
+            dtype
+            if dtype in _REAL
+            else _COMPLEX.get(dtype) or (np.dtype(np.complex64) if dtypes.is_float(dtype) else dtypes.default_complex())
+        )
     x = cast.convert_element_type(x, wanted)
     if len(lengths) <= 3:
         return fft_p.bind1(x, fft_type=fft_type, fft_lengths=lengths)

@@ -46,6 +46,8 @@ class GatherScatterMode(enum.Enum):
             return GatherScatterMode.CLIP
         if mode == "promise_in_bounds":
             return GatherScatterMode.PROMISE_IN_BOUNDS
+        if mode == "one_hot":
+            return GatherScatterMode.ONE_HOT
         raise ValueError(f'Unknown gather mode "{mode}"; choose "fill", "drop", "clip" or "promise_in_bounds"')
 
 

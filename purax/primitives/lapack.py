@@ -12,10 +12,15 @@ from purax import dtypes, errors
 from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
-from purax.primitives import complex as complex_parts
 from purax.primitives import cast, contraction, elementwise, joining, reduction, shape
+from purax.primitives import complex as complex_parts
 
-_LETTERS = {np.dtype(np.float32): "s", np.dtype(np.float64): "d", np.dtype(np.complex64): "c", np.dtype(np.complex128): "z"}
+_LETTERS = {
+    np.dtype(np.float32): "s",
+    np.dtype(np.float64): "d",
+    np.dtype(np.complex64): "c",
+    np.dtype(np.complex128): "z",
+}
 _HIGHEST = (contraction.Precision.HIGHEST, contraction.Precision.HIGHEST)
 
 
@@ -55,7 +60,7 @@ def call(
     )
     results = ", ".join(o.hlo for o in outs)
     text = (
-        f'stablehlo.custom_call @{target}({", ".join(map(str, ins))}) {{api_version = 4 : i32, backend_config = {{{", ".join(texts)}}}, '
+        f"stablehlo.custom_call @{target}({', '.join(map(str, ins))}) {{api_version = 4 : i32, backend_config = {{{', '.join(texts)}}}, "
         f"operand_layouts = [{layouts(ins, matrices[0])}], result_layouts = [{layouts(outs, matrices[1])}], "
         f"output_operand_aliases = [{alias}]}} : ({', '.join(x.hlo for x in ins)}) -> {results if len(outs) == 1 else f'({results})'}"
     )
@@ -98,7 +103,11 @@ def matmul(x: Any, y: Any) -> Any:
     rank = aval_of(x).ndim
     leading = tuple(range(rank - 2))
     return contraction.dot_general_p.bind1(
-        x, y, dimension_numbers=(((rank - 1,), (rank - 2,)), (leading, leading)), precision=_HIGHEST, preferred_element_type=None
+        x,
+        y,
+        dimension_numbers=(((rank - 1,), (rank - 2,)), (leading, leading)),
+        precision=_HIGHEST,
+        preferred_element_type=None,
     )
 
 
@@ -161,7 +170,9 @@ def eye(like: Any, rows: int, columns: int) -> Any:
     """Identity matrices of the dtype and leading axes of `like`."""
     aval = aval_of(like)
     target = array_aval((*aval.shape[:-2], rows, columns), aval.dtype)
-    return elementwise.select(diagonal_mask(target), shape.full(target.shape, 1, target.dtype), shape.full(target.shape, 0, target.dtype))
+    return elementwise.select(
+        diagonal_mask(target), shape.full(target.shape, 1, target.dtype), shape.full(target.shape, 0, target.dtype)
+    )
 
 
 def block_of(x: Any, rows: int, columns: int, start: tuple[int, int] = (0, 0)) -> Any:
@@ -220,7 +231,9 @@ def check_matrix(aval: ShapedArray, square: bool = False, what: str = "the opera
         raise errors.ShapeError(f"{what} must be square in its last two axes, got shape {aval.shape}")
 
 
-def numpy_batched(function: Any, *xs: np.ndarray, cores: Sequence[int], outs: Sequence[ShapedArray]) -> tuple[np.ndarray, ...]:
+def numpy_batched(
+    function: Any, *xs: np.ndarray, cores: Sequence[int], outs: Sequence[ShapedArray]
+) -> tuple[np.ndarray, ...]:
     """Apply a NumPy function of single matrices or vectors (`cores`: their ranks) over leading axes."""
     results = [np.empty(o.shape, o.dtype) for o in outs]
     lead = xs[0].shape[: xs[0].ndim - cores[0]]

@@ -11,12 +11,47 @@ from purax.core.trace import aval_of
 from purax.primitives import cast, elementwise, factoring, joining, lapack, reduction, shape, spectral
 from purax.primitives.determinant import det, det_p, slogdet, slogdet_p
 from purax.primitives.factoring import (
-    cholesky, cholesky_p, geqp3, geqp3_p, geqrf, geqrf_p, hessenberg, hessenberg_p, householder_product, householder_product_p, lu,
-    lu_p, lu_pivots_to_permutation, lu_pivots_to_permutation_p, ormqr, ormqr_p, qr, qr_p, tridiagonal, tridiagonal_p,
+    cholesky,
+    cholesky_p,
+    geqp3,
+    geqp3_p,
+    geqrf,
+    geqrf_p,
+    hessenberg,
+    hessenberg_p,
+    householder_product,
+    householder_product_p,
+    lu,
+    lu_p,
+    lu_pivots_to_permutation,
+    lu_pivots_to_permutation_p,
+    ormqr,
+    ormqr_p,
+    qr,
+    qr_p,
+    tridiagonal,
+    tridiagonal_p,
 )  # fmt: skip
-from purax.primitives.solving import factored_solve_p, linear_solve, triangular_solve, triangular_solve_p, tridiagonal_solve, tridiagonal_solve_p
+from purax.primitives.solving import (
+    factored_solve_p,
+    linear_solve,
+    triangular_solve,
+    triangular_solve_p,
+    tridiagonal_solve,
+    tridiagonal_solve_p,
+)
 from purax.primitives.spectral import (
-    EighImplementation, EigImplementation, SvdAlgorithm, eig, eig_p, eigh, eigh_p, schur, schur_p, svd, svd_p,
+    EighImplementation,
+    EigImplementation,
+    SvdAlgorithm,
+    eig,
+    eig_p,
+    eigh,
+    eigh_p,
+    schur,
+    schur_p,
+    svd,
+    svd_p,
 )  # fmt: skip
 
 __all__ = [
@@ -40,11 +75,14 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
     return elementwise.mul(r, spectral.column_of(signs, r))
 
 
-def symmetric_product(a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False) -> Any:
+def symmetric_product(
+    a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False
+) -> Any:
     """alpha a a^T + beta c of a[..., n, k] and symmetric c[..., n, n]; of the result only the lower triangle need be read."""
     product = lapack.matmul(a_matrix, lapack.transposed(a_matrix))
     out = elementwise.add(
-        elementwise.mul(product, shape.full_like(product, alpha)), elementwise.mul(c_matrix, shape.full_like(c_matrix, beta))
+        elementwise.mul(product, shape.full_like(product, alpha)),
+        elementwise.mul(c_matrix, shape.full_like(c_matrix, beta)),
     )
     if not symmetrize_output:
         return out

@@ -47,11 +47,15 @@ def stage_computation(computation: Callable[..., Any], structure: Any, avals: Se
     scalars = [array_aval((), a.dtype) for a in avals]
     closed = stage(flat, [*scalars, *scalars], name=getattr(computation, "__name__", ""), kind="reduce")
     if closed.jaxpr.constvars:
-        raise errors.ShapeError("the computation of a reduction cannot use arrays or traced values from outside; pass them as operands")
+        raise errors.ShapeError(
+            "the computation of a reduction cannot use arrays or traced values from outside; pass them as operands"
+        )
     found = [a.strip_weak() for a in closed.out_avals]
     if found != scalars:
         given = ", ".join(a.str_short() for a in scalars)
-        raise errors.ShapeError(f"the computation of a reduction must return what it takes ({given}), it returns ({', '.join(a.str_short() for a in found)})")
+        raise errors.ShapeError(
+            f"the computation of a reduction must return what it takes ({given}), it returns ({', '.join(a.str_short() for a in found)})"
+        )
     return intern(closed.jaxpr)
 
 
@@ -111,7 +115,10 @@ def tangent_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
 
         def run(*values: Any) -> list[Any]:
             given = iter(values[len(avals) :])
-            env = {v: (x, next(given) if m else None) for v, x, m in zip(jaxpr.invars, values[: len(avals)], moving, strict=True)}
+            env = {
+                v: (x, next(given) if m else None)
+                for v, x, m in zip(jaxpr.invars, values[: len(avals)], moving, strict=True)
+            }
 
             def read(atom: Any) -> Any:
                 return env[atom] if type(atom) is Var else (atom.val, None)
@@ -124,7 +131,9 @@ def tangent_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
                     outs, touts = eqn.primitive.jvp(primals, tangents, **eqn.params)
                 env.update(zip(eqn.outvars, zip(outs, touts, strict=True), strict=True))
             outs = [read(a) for a in jaxpr.outvars]
-            return [p for p, _ in outs] + [base.instantiate(t, p) for p, t in outs if base.is_differentiable(aval_of(p).dtype)]
+            return [p for p, _ in outs] + [
+                base.instantiate(t, p) for p, t in outs if base.is_differentiable(aval_of(p).dtype)
+            ]
 
         closed = stage(run, [*avals, *(a for a, m in zip(avals, moving, strict=True) if m)], kind="jvp")
         found = jaxpr.derived["scalar tangent"] = intern(closed.jaxpr)
@@ -145,7 +154,11 @@ def pack_pairs(values: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
     """Values, then the tangents of those that have any, zeros written out."""
     return [
         *values,
-        *(base.instantiate(t, p) for p, t in zip(values, tangents, strict=True) if base.is_differentiable(aval_of(p).dtype)),
+        *(
+            base.instantiate(t, p)
+            for p, t in zip(values, tangents, strict=True)
+            if base.is_differentiable(aval_of(p).dtype)
+        ),
     ]
 
 
@@ -161,9 +174,14 @@ def fold(combine: Callable[..., Any], state: Sequence[Any]) -> list[Any]:
     state = list(state)
     while size > 1:
         half = size // 2
-        merged = combine([joining.slice_in_dim(s, 0, half) for s in state], [joining.slice_in_dim(s, half, 2 * half) for s in state])
+        merged = combine(
+            [joining.slice_in_dim(s, 0, half) for s in state], [joining.slice_in_dim(s, half, 2 * half) for s in state]
+        )
         if size % 2:
-            merged = [joining.concatenate([m, joining.slice_in_dim(s, 2 * half, size)], 0) for m, s in zip(merged, state, strict=True)]
+            merged = [
+                joining.concatenate([m, joining.slice_in_dim(s, 2 * half, size)], 0)
+                for m, s in zip(merged, state, strict=True)
+            ]
         state, size = merged, size - half
     return [shape.squeeze(s, (0,)) for s in state]
 
@@ -179,9 +197,13 @@ class Reduce(Primitive):
         arrays, initial = avals[: len(avals) // 2], avals[len(avals) // 2 :]
         for aval, start in zip(arrays, initial, strict=True):
             if aval.shape != arrays[0].shape:
-                raise errors.ShapeError(f"all operands must have one shape, got {', '.join(str(a.shape) for a in arrays)}")
+                raise errors.ShapeError(
+                    f"all operands must have one shape, got {', '.join(str(a.shape) for a in arrays)}"
+                )
             if start.shape != () or start.dtype != aval.dtype:
-                raise errors.ShapeError(f"an initial value must be a scalar of its operand's dtype {aval.dtype}, got {start.str_short()}")
+                raise errors.ShapeError(
+                    f"an initial value must be a scalar of its operand's dtype {aval.dtype}, got {start.str_short()}"
+                )
             reduction.check_axes(aval, dimensions)
         return tuple(array_aval(reduction.dropped(a.shape, dimensions), a.dtype) for a in arrays)
 
@@ -222,7 +244,9 @@ class Reduce(Primitive):
             outs = self.bind(*arrays, *initial, jaxpr=jaxpr, dimensions=reduction.shifted(dimensions, dim))
             return outs, (dim - sum(a < dim for a in dimensions),) * half
         if all(d is None for d in dims[:half]):
-            arrays = [shape.broadcast_in_dim(a, (axis.size, *aval_of(a).shape), range(1, aval_of(a).ndim + 1)) for a in arrays]
+            arrays = [
+                shape.broadcast_in_dim(a, (axis.size, *aval_of(a).shape), range(1, aval_of(a).ndim + 1)) for a in arrays
+            ]
             dim = 0
         else:
             arrays, dim = operands.align(axis, arrays, dims[:half])
@@ -231,7 +255,8 @@ class Reduce(Primitive):
         rows = [_rows(a, shifted, (dim, *rest)) for a in arrays]
         sizes = aval_of(rows[0]).shape
         start = [
-            shape.broadcast_in_dim(s, sizes[1:], () if d is None else (0,)) for s, d in zip(initial, dims[half:], strict=True)
+            shape.broadcast_in_dim(s, sizes[1:], () if d is None else (0,))
+            for s, d in zip(initial, dims[half:], strict=True)
         ]
 
         def combine(early: Sequence[Any], late: Sequence[Any]) -> list[Any]:
@@ -254,7 +279,9 @@ class Reduce(Primitive):
 def _rows(x: Any, axes: Sequence[int], rest: Sequence[int]) -> Any:
     """`x` with `axes` merged into one leading axis, before the axes `rest`."""
     sizes = aval_of(x).shape
-    return shape.reshape(shape.transpose(x, (*axes, *rest)), (math.prod(sizes[a] for a in axes), *(sizes[a] for a in rest)))
+    return shape.reshape(
+        shape.transpose(x, (*axes, *rest)), (math.prod(sizes[a] for a in axes), *(sizes[a] for a in rest))
+    )
 
 
 def region_of(b: Any, jaxpr: Jaxpr, initial: Sequence[Any]) -> str:
@@ -276,7 +303,11 @@ _PAIRWISE = {
 
 
 def reduce(
-    operands: Any, init_values: Any, computation: Callable[[Any, Any], Any], dimensions: Sequence[int], out_sharding: Any = None
+    operands: Any,
+    init_values: Any,
+    computation: Callable[[Any, Any], Any],
+    dimensions: Sequence[int],
+    out_sharding: Any = None,
 ) -> Any:
     """Reduce arrays over axes by an associative, commutative function.
 
@@ -321,8 +352,8 @@ def reduce(
 def matched(arrays: Sequence[Any], initial: Sequence[Any]) -> list[Any]:
     """Initial values, those that are weakly typed in the dtype of their operand."""
     return [
-        operands.scalar(s, aval_of(x).dtype) if not is_tracer(s) and aval_of(s).weak_type and aval_of(s).dtype != aval_of(x).dtype else s
+        operands.scalar(s, aval_of(x).dtype)
+        if not is_tracer(s) and aval_of(s).weak_type and aval_of(s).dtype != aval_of(x).dtype
+        else s
         for x, s in zip(arrays, initial, strict=True)
     ]
-
-

@@ -62,7 +62,9 @@ def check_axes(operand: ShapedArray, axes: tuple[int, ...]) -> None:
         raise errors.ShapeError(f"duplicate value in axes {axes}")
     for axis in axes:
         if not 0 <= axis < operand.ndim:
-            raise errors.ShapeError(f"axis {axis} is out of bounds for an operand of {operand.ndim} axes; axes count from 0 at the front")
+            raise errors.ShapeError(
+                f"axis {axis} is out of bounds for an operand of {operand.ndim} axes; axes count from 0 at the front"
+            )
 
 
 def dropped(sizes: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
@@ -118,7 +120,11 @@ class Reduction(Primitive):
         """NumPy's reduction."""
         dtype = operand.dtype
         work = operand.astype(accumulator(dtype))
-        out = self.numpy_op.reduce(work, axis=axes, dtype=work.dtype, initial=identity_of(self.op, work.dtype)) if axes else work
+        out = (
+            self.numpy_op.reduce(work, axis=axes, dtype=work.dtype, initial=identity_of(self.op, work.dtype))
+            if axes
+            else work
+        )
         return (np.asarray(out, dtype),)
 
     def exact(self, avals: Any, params: Any) -> bool:

@@ -641,13 +641,13 @@ def scatter_apply(
     if not closed.consts:
         return scatter_apply_p.bind1(operand, scatter_indices, update_shape=shape.canonical_shape(update_shape),
                                      program=intern(closed.jaxpr), **params)  # fmt: skip
-    # The function uses arrays from outside: apply it to what the windows hold, and put that back.
+    # The function uses traced values from outside, which a scalar program cannot hold: apply it to all windows at once.
     like = shape.full(shape.canonical_shape(update_shape), 0, aval.dtype)
     windows = read_back(operand, scatter_indices, like, params)
-    flat_windows = shape.reshape(windows, (aval_of(windows).size,))
-    values = [flat(shape.squeeze(piece, (0,)))[0] for piece in shape.split(flat_windows, (1,) * aval_of(windows).size)]
-    news = shape.reshape(shape.stack(values), aval_of(windows).shape) if values else windows
-    return scatter_p.bind1(operand, scatter_indices, news, **params)
+    news = func(windows)
+    if aval_of(news).shape != aval_of(windows).shape:
+        raise errors.ShapeError("scatter_apply: a function that uses traced values must be elementwise")
+    return scatter_p.bind1(operand, scatter_indices, cast.convert_element_type(news, aval.dtype), **params)
 
 
 from purax.primitives import base, cast, elementwise, gather, shape  # noqa: E402  (siblings import this module's names)

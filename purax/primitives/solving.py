@@ -30,7 +30,9 @@ class TriangularSolve(MatrixFunction):
             raise errors.DTypeError(f"operands must have one dtype, got {a.dtype} and {b.dtype}")
         size = b.shape[-2 if left_side else -1]
         if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != size:
-            raise errors.ShapeError(f"matrix of shape {a.shape} and right-hand side of shape {b.shape} do not fit (left_side={left_side})")
+            raise errors.ShapeError(
+                f"matrix of shape {a.shape} and right-hand side of shape {b.shape} do not fit (left_side={left_side})"
+            )
         return (b.strip_weak(),)
 
     def reference(
@@ -41,8 +43,12 @@ class TriangularSolve(MatrixFunction):
         def solve(a: Any, b: Any) -> Any:
             a = np.conj(a) if conjugate_a else a
             if not left_side:
-                return scipy_linalg.solve_triangular(a, b.T, lower=lower, trans=0 if transpose_a else 1, unit_diagonal=unit_diagonal).T
-            return scipy_linalg.solve_triangular(a, b, lower=lower, trans=1 if transpose_a else 0, unit_diagonal=unit_diagonal)
+                return scipy_linalg.solve_triangular(
+                    a, b.T, lower=lower, trans=0 if transpose_a else 1, unit_diagonal=unit_diagonal
+                ).T
+            return scipy_linalg.solve_triangular(
+                a, b, lower=lower, trans=1 if transpose_a else 0, unit_diagonal=unit_diagonal
+            )
 
         if b.size == 0:
             return (b,)
@@ -68,7 +74,16 @@ class TriangularSolve(MatrixFunction):
         return None, None if ct is None else self.bind1(a, ct, transpose_a=not transpose_a, **params)
 
     def lower(
-        self, b: Any, ins: Any, outs: Any, *, left_side: bool, lower: bool, transpose_a: bool, conjugate_a: bool, unit_diagonal: bool
+        self,
+        b: Any,
+        ins: Any,
+        outs: Any,
+        *,
+        left_side: bool,
+        lower: bool,
+        transpose_a: bool,
+        conjugate_a: bool,
+        unit_diagonal: bool,
     ) -> list[Any]:
         """LAPACK's trsm; `stablehlo.triangular_solve` elsewhere than on CPU."""
         (a, y), (out,) = ins, outs
@@ -97,7 +112,9 @@ class TridiagonalSolve(MatrixFunction):
         """The type of b."""
         lapack.check_matrix(b)
         if not dl.shape == d.shape == du.shape == b.shape[:-1]:
-            raise errors.ShapeError(f"diagonals of shapes {dl.shape}, {d.shape}, {du.shape} and right-hand side of shape {b.shape} do not fit")
+            raise errors.ShapeError(
+                f"diagonals of shapes {dl.shape}, {d.shape}, {du.shape} and right-hand side of shape {b.shape} do not fit"
+            )
         if not dl.dtype == d.dtype == du.dtype == b.dtype:
             raise errors.DTypeError("operands must have one dtype")
         return (b.strip_weak(),)
@@ -169,7 +186,9 @@ class FactoredSolve(MatrixFunction):
     The factors are there so that derivatives, which solve with the same matrix again, do not factor it again.
     """
 
-    def infer(self, a: ShapedArray, packed: ShapedArray, permutation: ShapedArray, b: ShapedArray, *, transposed: bool) -> tuple[ShapedArray, ...]:
+    def infer(
+        self, a: ShapedArray, packed: ShapedArray, permutation: ShapedArray, b: ShapedArray, *, transposed: bool
+    ) -> tuple[ShapedArray, ...]:
         """The type of b."""
         lapack.check_matrix(a, True, "the matrix of a system")
         lapack.check_matrix(b)
@@ -187,11 +206,15 @@ class FactoredSolve(MatrixFunction):
                 y = scipy_linalg.solve_triangular(packed, b[permutation], lower=True, unit_diagonal=True)
                 return scipy_linalg.solve_triangular(packed, y)
             y = scipy_linalg.solve_triangular(packed, b, trans=1)
-            return scipy_linalg.solve_triangular(packed, y, trans=1, lower=True, unit_diagonal=True)[np.argsort(permutation)]
+            return scipy_linalg.solve_triangular(packed, y, trans=1, lower=True, unit_diagonal=True)[
+                np.argsort(permutation)
+            ]
 
         if b.size == 0:
             return (b,)
-        return lapack.numpy_batched(solve, packed, permutation, b, cores=(2, 1, 2), outs=(array_aval(b.shape, b.dtype),))
+        return lapack.numpy_batched(
+            solve, packed, permutation, b, cores=(2, 1, 2), outs=(array_aval(b.shape, b.dtype),)
+        )
 
     def jvp(self, primals: Any, tangents: Any, *, transposed: bool) -> Any:
         """dx = a^-1 (db - da x)."""
@@ -205,7 +228,12 @@ class FactoredSolve(MatrixFunction):
     def transpose(self, cotangents: Any, operands: Any, *, transposed: bool) -> Any:
         """The system with the transposed matrix and the same factors."""
         (ct,), (a, packed, permutation, _) = cotangents, operands
-        return None, None, None, None if ct is None else self.bind1(a, packed, permutation, ct, transposed=not transposed)
+        return (
+            None,
+            None,
+            None,
+            None if ct is None else self.bind1(a, packed, permutation, ct, transposed=not transposed),
+        )
 
     def lower(self, b: Any, ins: Any, outs: Any, *, transposed: bool) -> list[Any]:
         """Two triangular systems and a permutation of rows."""

@@ -19,8 +19,8 @@ from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Undefined
 from purax.core.trace import aval_of
 from purax.lazy import lazy
-from purax.primitives import complex as complex_parts
 from purax.primitives import cast, elementwise, factoring, gather, joining, lapack, reduction, shape, solving
+from purax.primitives import complex as complex_parts
 from purax.primitives.lapack import MatrixFunction, adjoint, columns_scaled, matmul, reciprocal_or_zero
 
 __all__ = ["EigImplementation", "EighImplementation", "SvdAlgorithm", "eig", "eigh", "schur", "svd"]
@@ -83,7 +83,9 @@ class SVD(MatrixFunction):
 
     transpose = Undefined("it is not linear")
 
-    def infer(self, a: ShapedArray, *, full_matrices: bool, compute_uv: bool, algorithm: Any) -> tuple[ShapedArray, ...]:
+    def infer(
+        self, a: ShapedArray, *, full_matrices: bool, compute_uv: bool, algorithm: Any
+    ) -> tuple[ShapedArray, ...]:
         """Real (k,), then (m, m or k) and (n or k, n)."""
         lapack.check_matrix(a)
         *lead, m, n = a.shape
@@ -96,7 +98,9 @@ class SVD(MatrixFunction):
 
     def reference(self, a: Any, *, full_matrices: bool, compute_uv: bool, algorithm: Any) -> tuple[np.ndarray, ...]:
         """NumPy's svd."""
-        outs = self.infer(array_aval(a.shape, a.dtype), full_matrices=full_matrices, compute_uv=compute_uv, algorithm=algorithm)
+        outs = self.infer(
+            array_aval(a.shape, a.dtype), full_matrices=full_matrices, compute_uv=compute_uv, algorithm=algorithm
+        )
         if a.size == 0:
             bases = [np.broadcast_to(np.eye(*o.shape[-2:], dtype=a.dtype), o.shape).copy() for o in outs[1:]]
             return np.zeros(outs[0].shape, outs[0].dtype), *bases
@@ -163,7 +167,13 @@ class SVD(MatrixFunction):
         kernel = "{}gesvd" if algorithm is SvdAlgorithm.QR else "{}gesdd"
         mode = "N" if not compute_uv else "A" if full_matrices else "S"
         *_, info = found = lapack.call(
-            b, kernel, ins, [aval, *bases, lapack.info_aval(aval)], ([True], [True, False, True, True, False]), {"mode": mode}, [(0, 0)]
+            b,
+            kernel,
+            ins,
+            [aval, *bases, lapack.info_aval(aval)],
+            ([True], [True, False, True, True, False]),
+            {"mode": mode},
+            [(0, 0)],
         )
         return [lapack.unless_failed(b, info, x) for x in found[1 : 1 + len(outs)]]
 
@@ -289,7 +299,12 @@ class Eig(MatrixFunction):
         else:
             part = array_aval(values.shape, a.dtype)
             real, imag, vl, vr, failed = lapack.call(
-                b, "{}geev", ins, [part, part, vectors, vectors, info], ([True], [False, False, True, True, False]), attributes
+                b,
+                "{}geev",
+                ins,
+                [part, part, vectors, vectors, info],
+                ([True], [False, False, True, True, False]),
+                attributes,
             )
             (w,) = b.inline(complex_parts.complex, [real, imag])
         chosen = [w, *([vl] if left else []), *([vr] if right else [])]
@@ -383,7 +398,9 @@ def eigh(
     if subset_by_index is not None:
         start, stop = subset_by_index
         if not 0 <= start < stop <= aval_of(w).shape[-1]:
-            raise errors.ShapeError(f"subset_by_index must lie within 0 and {aval_of(w).shape[-1]}, got {subset_by_index}")
+            raise errors.ShapeError(
+                f"subset_by_index must lie within 0 and {aval_of(w).shape[-1]}, got {subset_by_index}"
+            )
         v, w = joining.slice_in_dim(v, start, stop, axis=-1), joining.slice_in_dim(w, start, stop, axis=-1)
     return v, w
 
@@ -396,8 +413,12 @@ def eig(
     return list(eig_p.bind(x, left=bool(compute_left_eigenvectors), right=bool(compute_right_eigenvectors)))
 
 
-def schur(x: Any, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False, select_callable: Any = None) -> tuple[Any, ...]:
+def schur(
+    x: Any, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False, select_callable: Any = None
+) -> tuple[Any, ...]:
     """Schur form T of inexact[..., n, n], and the vectors Z with x = Z T Z^H."""
     if sort_eig_vals or select_callable is not None:
-        raise ValueError("schur: LAPACK can sort eigenvalues only by calling back into Python; sort them afterwards instead")
+        raise ValueError(
+            "schur: LAPACK can sort eigenvalues only by calling back into Python; sort them afterwards instead"
+        )
     return schur_p.bind(x, vectors=bool(compute_schur_vectors))

@@ -43,10 +43,7 @@ class Geometry(NamedTuple):
 
     def axes(self, sizes: Sequence[int]) -> list[Window]:
         """The axes of an operand of shape `sizes`."""
-        return [
-            Window(size, d, s, low, high, b, w)
-            for size, d, s, (low, high), b, w in zip(sizes, *self, strict=True)
-        ]
+        return [Window(size, d, s, low, high, b, w) for size, d, s, (low, high), b, w in zip(sizes, *self, strict=True)]
 
     def out(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Shape of the result."""
@@ -100,7 +97,10 @@ def numpy_windows(x: np.ndarray, g: Geometry, fill: Any) -> np.ndarray:
 
 def g_cuts(padded: Sequence[int], g: Geometry) -> Iterator[tuple[tuple[int, int, int], ...]]:
     """(start, limit, stride) per axis, for each place in the window, of the elements of the padded operand that stand there."""
-    counts = [max(0, (n - dilated(d, w)) // s + 1) for n, d, s, w in zip(padded, g.dimensions, g.strides, g.window_dilation, strict=True)]
+    counts = [
+        max(0, (n - dilated(d, w)) // s + 1)
+        for n, d, s, w in zip(padded, g.dimensions, g.strides, g.window_dilation, strict=True)
+    ]
     for place in itertools.product(*(range(d) for d in g.dimensions)):
         yield tuple(
             (p * w, p * w + (c - 1) * s + 1 if c else p * w, s)
@@ -149,12 +149,18 @@ def native(b: Any, ins: Any, outs: Any, g: Geometry, region: str) -> list[Any]:
     def ints(values: Sequence[int]) -> str:
         return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"
 
-    pads = f"dense<{[list(p) for p in g.padding]}> : tensor<{len(g.padding)}x2xi64>" if g.padding else "dense<> : tensor<0x2xi64>"
+    pads = (
+        f"dense<{[list(p) for p in g.padding]}> : tensor<{len(g.padding)}x2xi64>"
+        if g.padding
+        else "dense<> : tensor<0x2xi64>"
+    )
     attributes = (
         f"window_dimensions = {ints(g.dimensions)}, window_strides = {ints(g.strides)}, base_dilations = {ints(g.base_dilation)}, "
         f"window_dilations = {ints(g.window_dilation)}, padding = {pads}"
     )
-    return b.emit_many(f'"stablehlo.reduce_window"({names}) ({region}) {{{attributes}}} : ({types}) -> ({results})', outs)  # type: ignore[no-any-return]
+    return b.emit_many(
+        f'"stablehlo.reduce_window"({names}) ({region}) {{{attributes}}} : ({types}) -> ({results})', outs
+    )  # type: ignore[no-any-return]
 
 
 # --- sum, maximum, minimum ----------------------------------------------------------------------------------------------------
@@ -171,7 +177,11 @@ class ReduceWindow(Primitive):
         """The operand's dtype, one element per window."""
         g = geometry_of(params)
         check_geometry(operand, g)
-        if dtypes.is_key(operand.dtype) or (self.wide and dtypes.is_bool(operand.dtype)) or (not self.wide and dtypes.is_complex(operand.dtype)):
+        if (
+            dtypes.is_key(operand.dtype)
+            or (self.wide and dtypes.is_bool(operand.dtype))
+            or (not self.wide and dtypes.is_complex(operand.dtype))
+        ):
             raise errors.DTypeError(f"does not accept dtype {operand.dtype}")
         return (operand.update(shape=g.out(operand.shape)),)
 
@@ -199,7 +209,9 @@ class ReduceWindow(Primitive):
         steps = passes(g)
         if steps is None or out.size == 0:
             scalar = array_aval((), x.dtype)
-            region = b.block([scalar, scalar], lambda inner, p, q: [inner.emit(f"stablehlo.{self.op} {p}, {q} : {p.hlo}", p.aval)])
+            region = b.block(
+                [scalar, scalar], lambda inner, p, q: [inner.emit(f"stablehlo.{self.op} {p}, {q} : {p.hlo}", p.aval)]
+            )
             initial = b.constant(reduction.identity_of(self.op, x.dtype), scalar)
             found = native(b, [x, initial], [array_aval(out.shape, x.dtype)], g, region)[0]
         else:
@@ -309,7 +321,9 @@ class Selection(Primitive):
 class SelectAndGatherAdd(Selection):
     """The tangent at the selected element of each window; operands (tangents, operand)."""
 
-    def infer(self, tangents: ShapedArray, operand: ShapedArray, *, select: str, **params: Any) -> tuple[ShapedArray, ...]:
+    def infer(
+        self, tangents: ShapedArray, operand: ShapedArray, *, select: str, **params: Any
+    ) -> tuple[ShapedArray, ...]:
         """One element per window."""
         g = geometry_of(params)
         check_geometry(operand, g)
@@ -349,7 +363,9 @@ class SelectAndGatherAdd(Selection):
 class SelectAndScatterAdd(Selection):
     """Each value of `source` added to the element of `operand`'s shape that its window selects; operands (source, operand)."""
 
-    def infer(self, source: ShapedArray, operand: ShapedArray, *, select: str, **params: Any) -> tuple[ShapedArray, ...]:
+    def infer(
+        self, source: ShapedArray, operand: ShapedArray, *, select: str, **params: Any
+    ) -> tuple[ShapedArray, ...]:
         """The operand's shape, the source's dtype."""
         g = geometry_of(params)
         check_geometry(operand, g)
@@ -450,9 +466,13 @@ class ReduceWindowGeneral(Primitive):
         for aval, start in zip(arrays, initial, strict=True):
             check_geometry(aval, g)
             if aval.shape != arrays[0].shape:
-                raise errors.ShapeError(f"all operands must have one shape, got {', '.join(str(a.shape) for a in arrays)}")
+                raise errors.ShapeError(
+                    f"all operands must have one shape, got {', '.join(str(a.shape) for a in arrays)}"
+                )
             if start.shape != () or start.dtype != aval.dtype:
-                raise errors.ShapeError(f"an initial value must be a scalar of its operand's dtype {aval.dtype}, got {start.str_short()}")
+                raise errors.ShapeError(
+                    f"an initial value must be a scalar of its operand's dtype {aval.dtype}, got {start.str_short()}"
+                )
         return tuple(array_aval(g.out(a.shape), a.dtype) for a in arrays)
 
     def reference(self, *operands: Any, jaxpr: Jaxpr, **params: Any) -> tuple[np.ndarray, ...]:
@@ -503,7 +523,9 @@ class ReduceWindowGeneral(Primitive):
         return native(b, ins, outs, geometry_of(params), reducer.region_of(b, jaxpr, ins[len(ins) // 2 :]))
 
 
-def _fold_places(combine: Any, start: Sequence[Any], arrays: Sequence[Any], g: Geometry, dims: tuple[int, ...]) -> list[Any]:
+def _fold_places(
+    combine: Any, start: Sequence[Any], arrays: Sequence[Any], g: Geometry, dims: tuple[int, ...]
+) -> list[Any]:
     """Fold place by place in the window, from `start` (whose axes are `dims` of the result); padding is passed over."""
     inside = places(padded(shape.full_like(arrays[0], True, np.dtype(np.bool_)), g, False), g)
     rows = [places(padded(x, g, 0), g) for x in arrays]
@@ -548,7 +570,9 @@ def _by(primitive: Any) -> Callable[..., Any]:
         operand: Any, window_dimensions: Sequence[int], window_strides: Sequence[int], padding: Any,
         base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None,
     ) -> Any:  # fmt: skip
-        g = canonical_geometry(aval_of(operand).shape, window_dimensions, window_strides, padding, base_dilation, window_dilation)
+        g = canonical_geometry(
+            aval_of(operand).shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
+        )
         return primitive.bind1(operand, **g.params())
 
     function.__name__ = function.__qualname__ = primitive.name
@@ -601,12 +625,18 @@ def reduce_window(
     initial = reducer.matched(arrays, initial)
     avals = [aval_of(x) for x in arrays]
     if len(tuple(window_dimensions)) != avals[0].ndim:
-        raise errors.ShapeError(f"window_dimensions must have one entry per axis ({avals[0].ndim}), got {tuple(window_dimensions)}")
+        raise errors.ShapeError(
+            f"window_dimensions must have one entry per axis ({avals[0].ndim}), got {tuple(window_dimensions)}"
+        )
     g = canonical_geometry(avals[0].shape, window_dimensions, window_strides, padding, base_dilation, window_dilation)
     jaxpr = reducer.stage_computation(computation, structure, avals)
     kind = reducer.monoid_of(jaxpr)
     known = _KNOWN.get(kind) if kind else None
     real = not dtypes.is_complex(avals[0].dtype) and not dtypes.is_bool(avals[0].dtype)
-    if known is not None and (real or known is reduce_window_sum_p) and reducer.starts_at_identity(initial[0], str(kind), avals[0].dtype):
+    if (
+        known is not None
+        and (real or known is reduce_window_sum_p)
+        and reducer.starts_at_identity(initial[0], str(kind), avals[0].dtype)
+    ):
         return tree.unflatten(structure, [known.bind1(arrays[0], **g.params())])
     return tree.unflatten(structure, reduce_window_p.bind(*arrays, *initial, jaxpr=jaxpr, **g.params()))

@@ -242,8 +242,16 @@ def linearize_flat(
     for x in outputs:
         own = type(x) is DualTracer and x._trace is dual
         outs.append(x.primal if own else x)
-        out_tangents.append(x.tangent if own else None)
+        out_tangents.append(_as_varying(x) if own else None)
     return outs, Tape(linear, inputs, out_tangents)
+
+
+def _as_varying(x: DualTracer) -> Any:
+    """The tangent of an output; it varies over the named axes that the output varies over."""
+    missing = x.aval.varying - x.tangent.aval.varying
+    if not missing:
+        return x.tangent
+    return x._trace.linear.process(collective.pvary_p, (x.tangent,), {"axes": tuple(sorted(missing, key=str))})[0]
 
 
 def strip(x: Any) -> Any:

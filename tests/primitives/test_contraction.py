@@ -50,8 +50,12 @@ SAMPLES = [
     Sample(barrier.optimization_barrier_p, (normal(3), normal(2, 2))),
 ]  # fmt: skip
 BAD_SAMPLES = [
-    BadSample(contraction.dot_general_p, (normal(3, 4), normal(3, 4)), SAMPLES[0].params, errors.ShapeError, "equal sizes"),
-    BadSample(contraction.dot_general_p, (normal(3), normal(3)), SAMPLES[0].params, errors.ShapeError, "are not all among"),
+    BadSample(
+        contraction.dot_general_p, (normal(3, 4), normal(3, 4)), SAMPLES[0].params, errors.ShapeError, "equal sizes"
+    ),
+    BadSample(
+        contraction.dot_general_p, (normal(3), normal(3)), SAMPLES[0].params, errors.ShapeError, "are not all among"
+    ),
 ]
 
 
@@ -99,5 +103,9 @@ def test_gradients_of_a_dense_layer_transpose_nothing():
 
 
 def test_merging_axes_leaves_matrices_in_the_program():
-    text = purax.jit(lambda x, w: contraction.dot_general(x, w, (((2,), (0,)), ((), ())))).lower(normal(2, 6, 3), normal(3, 5)).as_text()
+    text = (
+        purax.jit(lambda x, w: contraction.dot_general(x, w, (((2,), (0,)), ((), ()))))
+        .lower(normal(2, 6, 3), normal(3, 5))
+        .as_text()
+    )
     assert "tensor<12x3xf32>" in text

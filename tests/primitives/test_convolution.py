@@ -42,7 +42,14 @@ SAMPLES = [
     case(normal(2, 3, 6, 5), normal(4, 3, 3, 2)),
     case(normal(2, 6, 5, 3), normal(3, 2, 3, 4), LAST, padding=((1, 1), (0, 1))),
     case(normal(6, 2, 3, 5), normal(3, 2, 4, 3), ODD, strides=(2, 1), padding=((1, 2), (1, 0))),
-    case(normal(2, 3, 7, 6), normal(2, 3, 2, 3), strides=(2, 3), dilation=(2, 1), kernel_dilation=(1, 2), padding=((2, 1), (3, 0))),
+    case(
+        normal(2, 3, 7, 6),
+        normal(2, 3, 2, 3),
+        strides=(2, 3),
+        dilation=(2, 1),
+        kernel_dilation=(1, 2),
+        padding=((2, 1), (3, 0)),
+    ),
     case(normal(2, 3, 7, 6), normal(2, 3, 3, 3), padding=((-1, 0), (2, -1))),
     case(normal(2, 4, 5, 5), normal(6, 2, 3, 3), features=2, strides=(2, 1)),
     case(normal(2, 5, 5, 4), normal(3, 3, 1, 8), LAST, features=4, padding=((1, 1), (1, 1))),
@@ -56,8 +63,20 @@ SAMPLES = [
     case(rng.integers(-5, 5, (1, 2, 4, 4)).astype(np.int32), rng.integers(-5, 5, (2, 2, 2, 2)).astype(np.int32)),
 ]
 BAD_SAMPLES = [
-    BadSample(convolution.conv_general_dilated_p, (normal(1, 3, 4, 4), normal(2, 2, 2, 2)), SAMPLES[0].params, errors.ShapeError, "features"),
-    BadSample(convolution.conv_general_dilated_p, (normal(1, 4, 4), normal(2, 4, 2)), SAMPLES[0].params, errors.ShapeError, "one entry per spatial"),
+    BadSample(
+        convolution.conv_general_dilated_p,
+        (normal(1, 3, 4, 4), normal(2, 2, 2, 2)),
+        SAMPLES[0].params,
+        errors.ShapeError,
+        "features",
+    ),
+    BadSample(
+        convolution.conv_general_dilated_p,
+        (normal(1, 4, 4), normal(2, 4, 2)),
+        SAMPLES[0].params,
+        errors.ShapeError,
+        "one entry per spatial",
+    ),
 ]
 
 
@@ -110,7 +129,11 @@ def test_transposed_convolution_with_transposed_kernel_is_the_gradient():
 
 def test_patches_are_the_windows_feature_by_feature():
     x = normal(1, 3, 4, 2)
-    got = np.asarray(convolution_forms.conv_general_dilated_patches(x, (2, 2), (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")))
+    got = np.asarray(
+        convolution_forms.conv_general_dilated_patches(
+            x, (2, 2), (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+    )
     for i, j in itertools.product(range(2), range(3)):
         np.testing.assert_array_equal(got[0, i, j], np.moveaxis(x[0, i : i + 2, j : j + 2], -1, 0).ravel())
 
@@ -133,7 +156,11 @@ def test_local_convolution_has_a_kernel_for_each_place():
 
 
 def test_dimension_numbers_are_checked():
-    for wrong, message in ((("NHWC", "HWIO"), "three strings"), (("NHWC", "HWIO", "NHCC"), "once"), (("NHWC", "HWIO", "NHXC"), "spatial")):
+    for wrong, message in (
+        (("NHWC", "HWIO"), "three strings"),
+        (("NHWC", "HWIO", "NHCC"), "once"),
+        (("NHWC", "HWIO", "NHXC"), "spatial"),
+    ):
         with pytest.raises(errors.ShapeError, match=message):
             convolution.conv_dimension_numbers((1, 2, 3, 4), (1, 2, 3, 4), wrong)
     with pytest.raises(errors.ShapeError, match="use conv_transpose"):
@@ -143,7 +170,12 @@ def test_dimension_numbers_are_checked():
 def test_shapes_of_results_are_told_beforehand():
     dims = ("NHWC", "HWIO", "NHWC")
     assert convolution_forms.conv_general_shape_tuple((1, 8, 8, 3), (3, 3, 3, 4), (2, 1), "SAME", dims) == (1, 4, 8, 4)
-    assert convolution_forms.conv_transpose_shape_tuple((1, 8, 8, 3), (3, 3, 3, 4), (2, 1), "SAME", dims) == (1, 16, 8, 4)
+    assert convolution_forms.conv_transpose_shape_tuple((1, 8, 8, 3), (3, 3, 3, 4), (2, 1), "SAME", dims) == (
+        1,
+        16,
+        8,
+        4,
+    )
     assert convolution_forms.conv_shape_tuple((1, 2, 3, 4), (5, 2, 3, 3), (1, 1), [(0, 0), (0, 0)]) == (1, 5, 1, 2)
 
 
@@ -157,6 +189,9 @@ def test_second_derivatives_of_a_convolution():
     v, w = normal(*x.shape), normal(*k.shape)
     _, tangents = purax.jvp(purax.grad(energy, (0, 1)), (x, k), (v, w))
     step = 1e-2
-    plus, minus = purax.grad(energy, (0, 1))(x + step * v, k + step * w), purax.grad(energy, (0, 1))(x - step * v, k - step * w)
+    plus, minus = (
+        purax.grad(energy, (0, 1))(x + step * v, k + step * w),
+        purax.grad(energy, (0, 1))(x - step * v, k - step * w),
+    )
     for t, p, m in zip(tangents, plus, minus, strict=True):
         np.testing.assert_allclose(t, (np.asarray(p) - np.asarray(m)) / (2 * step), rtol=2e-2, atol=2e-2)

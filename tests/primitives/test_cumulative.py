@@ -13,10 +13,21 @@ from tests.laws.sample import BadSample, Sample
 rng = np.random.default_rng(0)
 X = rng.standard_normal((3, 5, 2)).astype(np.float32)
 INTS = rng.integers(-9, 9, (4, 7)).astype(np.int32)
-FAMILY = (cumulative.cumsum_p, cumulative.cumprod_p, cumulative.cummax_p, cumulative.cummin_p, cumulative.cumlogsumexp_p)
+FAMILY = (
+    cumulative.cumsum_p,
+    cumulative.cumprod_p,
+    cumulative.cummax_p,
+    cumulative.cummin_p,
+    cumulative.cumlogsumexp_p,
+)
 
 SAMPLES = [
-    *(Sample(p, (X,), {"axis": axis, "reverse": reverse}) for p in FAMILY for axis in range(3) for reverse in (False, True)),
+    *(
+        Sample(p, (X,), {"axis": axis, "reverse": reverse})
+        for p in FAMILY
+        for axis in range(3)
+        for reverse in (False, True)
+    ),
     *(Sample(p, (INTS,), {"axis": 1, "reverse": False}) for p in FAMILY[:4]),
     *(Sample(p, (X.astype(ml_dtypes.bfloat16),), {"axis": 1, "reverse": True}, differentiable=()) for p in FAMILY),
     *(Sample(p, ((X + 1j * X[::-1]).astype(np.complex64),), {"axis": 1, "reverse": False}) for p in FAMILY[:2]),
@@ -64,10 +75,14 @@ def test_log_sum_exp_runs_over_extreme_values():
     x = np.array([-np.inf, -1000.0, -1000.0, 0.0, 1000.0, np.inf], np.float32)
     np.testing.assert_allclose(cumulative.cumlogsumexp(x), np.logaddexp.accumulate(x), rtol=1e-6)
     y = np.array([-np.inf, 3.0, 3.0, 500.0], np.float32)
-    gradient = purax.grad(lambda v: reduction.reduce_sum(elementwise.mul(cumulative.cumlogsumexp(v), np.float32([0, 0, 1, 0])), (0,)))(y)
+    gradient = purax.grad(
+        lambda v: reduction.reduce_sum(elementwise.mul(cumulative.cumlogsumexp(v), np.float32([0, 0, 1, 0])), (0,))
+    )(y)
     np.testing.assert_allclose(gradient, [0, 0.5, 0.5, 0], rtol=1e-6)
 
 
 def test_second_derivative_of_log_sum_exp_at_a_tie():
-    hessian = purax.hessian(lambda v: reduction.reduce_sum(elementwise.mul(cumulative.cumlogsumexp(v), np.float32([0, 1])), (0,)))
+    hessian = purax.hessian(
+        lambda v: reduction.reduce_sum(elementwise.mul(cumulative.cumlogsumexp(v), np.float32([0, 1])), (0,))
+    )
     np.testing.assert_allclose(hessian(np.float32([2.0, 2.0])), [[0.25, -0.25], [-0.25, 0.25]], rtol=1e-6)

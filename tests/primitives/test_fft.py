@@ -32,8 +32,16 @@ SAMPLES = [
 ]
 BAD_SAMPLES = [
     BadSample(fft.fft_p, (REAL,), {"fft_type": FftType.FFT, "fft_lengths": (5,)}, errors.DTypeError, "takes complex64"),
-    BadSample(fft.fft_p, (REAL,), {"fft_type": FftType.RFFT, "fft_lengths": (4,)}, errors.ShapeError, "takes last axes"),
-    BadSample(fft.fft_p, (COMPLEX,), {"fft_type": FftType.FFT, "fft_lengths": COMPLEX.shape}, errors.ShapeError, "one to three"),
+    BadSample(
+        fft.fft_p, (REAL,), {"fft_type": FftType.RFFT, "fft_lengths": (4,)}, errors.ShapeError, "takes last axes"
+    ),
+    BadSample(
+        fft.fft_p,
+        (COMPLEX,),
+        {"fft_type": FftType.FFT, "fft_lengths": COMPLEX.shape},
+        errors.ShapeError,
+        "one to three",
+    ),
 ]
 
 

@@ -115,7 +115,9 @@ def test_what_svd_rebuilds_has_the_identity_as_derivative(sizes, full, dtype):
     def rebuild(x):
         u, s, vh = linalg.svd(x, full_matrices=full)
         k = min(sizes)
-        return lapack.matmul(lapack.columns_scaled(lapack.block_of(u, sizes[0], k), s), lapack.block_of(vh, k, sizes[1]))
+        return lapack.matmul(
+            lapack.columns_scaled(lapack.block_of(u, sizes[0], k), s), lapack.block_of(vh, k, sizes[1])
+        )
 
     out, tangent = purax.jvp(rebuild, (a,), (da,))
     np.testing.assert_allclose(out, a, rtol=1e-4, atol=1e-4)
@@ -129,7 +131,7 @@ def test_what_qr_rebuilds_has_the_identity_as_derivative(sizes, full, pivoting):
     a, da = normal(*sizes), normal(*sizes)
 
     def rebuild(x):
-        q, r, *p = linalg.qr(x, full_matrices=full, pivoting=pivoting)
+        q, r, *_ = linalg.qr(x, full_matrices=full, pivoting=pivoting)
         return lapack.matmul(q, r), lapack.matmul(lapack.adjoint(q), q)
 
     (out, gram), (tangent, turned) = purax.jvp(rebuild, (a,), (da,))
@@ -159,7 +161,9 @@ def test_what_eig_rebuilds_has_the_identity_as_derivative(dtype):
     def rebuild(x):
         w, vl, vr = linalg.eig(x)
         right = lapack.matmul(lapack.columns_scaled(vr, w), linalg.linear_solve(vr, lapack.eye(vr, 3, 3)))
-        left = lapack.matmul(lapack.columns_scaled(vl, lapack.conjugated(w)), linalg.linear_solve(vl, lapack.eye(vl, 3, 3)))
+        left = lapack.matmul(
+            lapack.columns_scaled(vl, lapack.conjugated(w)), linalg.linear_solve(vl, lapack.eye(vl, 3, 3))
+        )
         return right, lapack.adjoint(left), lapack.real_part(lapack.diagonal(lapack.matmul(lapack.adjoint(vr), vr)))
 
     outs, tangents = purax.jvp(rebuild, (a,), (da,))
@@ -182,12 +186,16 @@ def test_linear_solve_differentiates_by_the_matrix_and_factors_once(dtype):
     ga, gb = pullback(ct)
     np.testing.assert_allclose(gb, by_b, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(ga, -by_b @ np.asarray(out).T, rtol=1e-3, atol=1e-3)
-    names = [e.primitive.name for e in purax.make_jaxpr(lambda m, v: purax.vjp(linalg.linear_solve, m, v)[1](ct))(a, b).eqns]
+    names = [
+        e.primitive.name for e in purax.make_jaxpr(lambda m, v: purax.vjp(linalg.linear_solve, m, v)[1](ct))(a, b).eqns
+    ]
     assert names.count("lu") == 1
 
 
 def test_eigenvalues_of_a_repeated_matrix_have_a_finite_gradient():
-    gradient = purax.grad(lambda x: reduction.reduce_sum(elementwise.square(linalg.eigh(x)[1]), (0,)))(np.eye(3, dtype=F))
+    gradient = purax.grad(lambda x: reduction.reduce_sum(elementwise.square(linalg.eigh(x)[1]), (0,)))(
+        np.eye(3, dtype=F)
+    )
     np.testing.assert_allclose(gradient, 2 * np.eye(3), atol=1e-6)
     gradient = purax.grad(lambda x: total(linalg.svd(x, compute_uv=False)))(np.zeros((3, 2), F))
     np.testing.assert_array_equal(gradient, np.zeros((3, 2)))
@@ -195,7 +203,9 @@ def test_eigenvalues_of_a_repeated_matrix_have_a_finite_gradient():
 
 def test_the_gradient_of_det_is_right_at_singular_matrices():
     def gradient(a):
-        return np.asarray(purax.grad(lambda x: reduction.reduce_sum(linalg.det(x), tuple(range(a.ndim - 2))))(a.astype(F)))
+        return np.asarray(
+            purax.grad(lambda x: reduction.reduce_sum(linalg.det(x), tuple(range(a.ndim - 2))))(a.astype(F))
+        )
 
     np.testing.assert_allclose(gradient(np.ones((2, 2))), [[1, -1], [-1, 1]], atol=1e-6)
     np.testing.assert_array_equal(gradient(np.zeros((3, 3))), np.zeros((3, 3)))
@@ -236,8 +246,12 @@ def test_small_functions_of_factorizations():
     new = np.asarray(linalg.cholesky_update(r, w))
     np.testing.assert_allclose(new.T @ new, r.T @ r + np.outer(w, w), rtol=1e-4, atol=1e-4)
     a, c = normal(3, 2), definite(3)
-    np.testing.assert_allclose(linalg.symmetric_product(a, c, alpha=2.0, beta=3.0, symmetrize_output=True), 2 * a @ a.T + 3 * c, rtol=1e-4)
-    u, h, *_ = linalg.qdwh(normal(4, 3))
+    np.testing.assert_allclose(
+        linalg.symmetric_product(a, c, alpha=2.0, beta=3.0, symmetrize_output=True), 2 * a @ a.T + 3 * c, rtol=1e-4
+    )
+    u, *_ = linalg.qdwh(normal(4, 3))
     np.testing.assert_allclose(np.asarray(u).T @ np.asarray(u), np.eye(3), atol=1e-5)
     b = normal(3)
-    np.testing.assert_allclose(linalg.triangular_solve(np.tril(c), b, left_side=True, lower=True), np.linalg.solve(np.tril(c), b), rtol=1e-4)
+    np.testing.assert_allclose(
+        linalg.triangular_solve(np.tril(c), b, left_side=True, lower=True), np.linalg.solve(np.tril(c), b), rtol=1e-4
+    )

@@ -37,13 +37,17 @@ BAD_SAMPLES = [
     BadSample(reduction.reduce_sum_p, (X,), {"axes": (1, 1)}, errors.ShapeError, "duplicate"),
     BadSample(reduction.reduce_sum_p, (INTS > 0,), {"axes": (0,)}, errors.DTypeError, "bool"),
     BadSample(reduction.reduce_and_p, (X,), {"axes": (0,)}, errors.DTypeError, "float32"),
-    BadSample(reduction.argmax_p, (X[:0],), {"axes": (0,), "index_dtype": np.dtype(np.int32)}, errors.ShapeError, "empty"),
+    BadSample(
+        reduction.argmax_p, (X[:0],), {"axes": (0,), "index_dtype": np.dtype(np.int32)}, errors.ShapeError, "empty"
+    ),
 ]
 
 
 def test_ties_share_the_derivative_of_an_extremum():
     x = np.array([1.0, 3.0, 3.0, 3.0], np.float32)
-    np.testing.assert_allclose(purax.grad(lambda v: reduction.reduce_max(v, (0,)))(x), [0, 1 / 3, 1 / 3, 1 / 3], rtol=1e-6)
+    np.testing.assert_allclose(
+        purax.grad(lambda v: reduction.reduce_max(v, (0,)))(x), [0, 1 / 3, 1 / 3, 1 / 3], rtol=1e-6
+    )
     np.testing.assert_allclose(purax.grad(lambda v: reduction.reduce_min(v, (0,)))(x), [1, 0, 0, 0])
 
 
@@ -69,7 +73,9 @@ def test_positions_of_extrema_are_the_first_and_nan_wins():
 
 def test_half_precision_sums_accumulate_in_single_precision():
     x = np.full(1 << 16, 1e-3, np.float16)
-    np.testing.assert_allclose(np.asarray(reduction.reduce_sum(x, (0,)), np.float64), x.astype(np.float64).sum(), rtol=1e-3)
+    np.testing.assert_allclose(
+        np.asarray(reduction.reduce_sum(x, (0,)), np.float64), x.astype(np.float64).sum(), rtol=1e-3
+    )
 
 
 @pytest.mark.parametrize("zeros", [0, 1, 2])
@@ -93,7 +99,10 @@ def test_reduce_knows_the_operations_that_have_primitives():
 
 def pair_product(early, late):
     """Product and sum of squares."""
-    return {"p": elementwise.mul(early["p"], late["p"]), "s": elementwise.add(early["s"], elementwise.mul(late["s"], 1.0))}
+    return {
+        "p": elementwise.mul(early["p"], late["p"]),
+        "s": elementwise.add(early["s"], elementwise.mul(late["s"], 1.0)),
+    }
 
 
 def test_reduce_folds_pytrees_by_any_function_and_differentiates():

@@ -136,7 +136,7 @@ def _continuous() -> None:
         "beta": lambda r: r.beta(r.key(6), two, 0.7, (20, 2)),
         "dirichlet": lambda r: r.dirichlet(r.key(6), F32([0.5, 1.0, 3.0]), (7,)),
         "chisquare": lambda r: r.chisquare(r.key(6), two, (20, 2)),
-        "f": lambda r: r.f(r.key(6), two, 5.0, (20, 2)),
+        "f": lambda r: r.f(r.key(6), two[None], 5.0, (20, 2)),
         "t": lambda r: r.t(r.key(6), two, (20, 2)),
         "generalized_normal": lambda r: r.generalized_normal(r.key(6), 1.5, (20,)),
         "ball": lambda r: r.ball(r.key(6), 3, shape=(7,)),
