@@ -145,6 +145,8 @@ LOSSES = [
     "o.cosine_distance(A, B, epsilon=1e-3)",
     "o.ntxent(E, K)",
     "o.losses.triplet_margin_loss(A, B, Z)",
+    "o.losses.sparsemax_loss(A, S > 0)",
+    "o.losses.multiclass_sparsemax_loss(Z, Y)",
     "o.losses.dice_loss(Z, P)",
     "o.losses.dice_loss(Z, P, alpha=0.3, reduction='none', ignore_background=True)",
     "o.losses.multiclass_generalized_dice_loss(Z, P)",

@@ -128,8 +128,8 @@ class SymbolicZero:
     """A tangent or cotangent known to be zero, given to rules that ask for symbolic zeros."""
 
     def __init__(self, aval: Any) -> None:
-        self.aval = aval
-        self.shape, self.dtype = aval.shape, aval.dtype
+        self.aval = aval if is_differentiable(aval.dtype) else aval.update(dtype=dtypes.float0)
+        self.shape, self.dtype = self.aval.shape, self.aval.dtype
 
     def __repr__(self) -> str:
         return f"SymbolicZero({self.aval.str_short()})"

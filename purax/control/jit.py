@@ -1,35 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """`jit`: the primitive that calls a program, and the user's decorator.
 
-The cache of traced programs is `pipeline/stages.py`'s business only in so far as `lower` and `compile` show it; its key is here,
-in `JitFunction._key`: structure of the arguments, their avals, static values, the settings that change tracing, named axes.
+What a call depends on (structure of the arguments, avals, static values, settings, named axes) is told in `call.py`; what was
+traced for it is kept per function and options, so that `jit(f)` written twice traces once.
 """
 
 from __future__ import annotations
 
 import inspect
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from purax import config, errors, events, tree
-from purax.core.axes import axis_environment
-from purax.core.interpret import reference_eval
+from purax import config, events, tree
+from purax.control.call import Call, check_outputs, choose, put_back, take_zeros
+from purax.control.explain import cache_miss
+from purax.core.interpret import eval_jaxpr, reference_eval
 from purax.core.ir import ClosedJaxpr, Jaxpr, intern, open_constants
 from purax.core.passes import dead_code
 from purax.core.primitive import Primitive
 from purax.core.stage import stage
 from purax.core.trace import Tracer, aval_of, check_escape, current
-from purax.pipeline.compile import Compilation, compile_jaxpr
+from purax.pipeline.compile import Compilation, compile_jaxpr, forget
 from purax.pipeline.debug import active as debugging
 from purax.pipeline.evaluate import as_array, program_kernel
 from purax.pipeline.stages import Lowered, Traced
 from purax.primitives import shape
 from purax.primitives.base import is_linear
 from purax.runtime.array import Array, wrap_buffer
-from purax.transforms.flat import argument_names, check_arrays, name_of
+from purax.transforms.flat import name_of
 from purax.transforms.jvp import jvp_jaxpr
 from purax.transforms.transpose import linearize_jaxpr, transpose_jaxpr
 from purax.transforms.vmap import batch_jaxpr
@@ -65,6 +65,12 @@ class Jit(Primitive):
         if kernel is None:
             kernel = jaxpr.derived["kernel"] = program_kernel(jaxpr, params["name"])
         return kernel([x if type(x) is Array else as_array(x) for x in operands])  # type: ignore[no-any-return]
+
+    def stage(self, trace: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        """Record the call; the equations of an inlined program themselves."""
+        if not params["inline"]:
+            return trace.record(self, operands, params)  # type: ignore[no-any-return]
+        return tuple(eval_jaxpr(params["jaxpr"], (), *operands))
 
     def jvp(self, primals: Any, tangents: Any, *, jaxpr: Jaxpr, name: str, inline: bool) -> Any:
         """Call the derivative program."""
@@ -106,7 +112,7 @@ class Jit(Primitive):
 
     def lower(self, b: Any, ins: Any, outs: Any, *, jaxpr: Jaxpr, name: str, inline: bool) -> Any:
         """A private function, emitted once per module; small or inlined programs are written in place."""
-        if inline or len(jaxpr.eqns) <= 2:
+        if inline or len(jaxpr.eqns) <= 2 or b.module.manual is not None:
             return b.jaxpr(jaxpr, ins)
         return b.call(jaxpr, ins, name or "call")
 
@@ -123,18 +129,30 @@ class Jit(Primitive):
 jit_p = Jit("jit")
 
 
+_CHOICES = ("static_argnums", "static_argnames", "donate_argnums", "donate_argnames")
+
+
 # --- the decorator ----------------------------------------------------------------------------------------------------------
 
 
 class Program:
-    """One traced form of a user's function."""
+    """One traced form of a user's function.
 
-    __slots__ = ("_jaxpr", "closed", "consts", "out_tree")
+    Attributes
+    ----------
+    closed : ClosedJaxpr
+    out_tree : PyTreeDef
+    zeros : tuple of (int, numpy.ndarray)
+        Outputs of dtype float0, which the jaxpr does not have.
+    """
 
-    def __init__(self, closed: ClosedJaxpr, out_tree: Any) -> None:
+    __slots__ = ("_jaxpr", "closed", "consts", "out_tree", "zeros")
+
+    def __init__(self, closed: ClosedJaxpr, out_tree: Any, zeros: tuple[tuple[int, Any], ...] = ()) -> None:
         self.closed = closed
         self.consts = closed.consts
         self.out_tree = out_tree
+        self.zeros = zeros
         self._jaxpr: Jaxpr | None = None
 
     @property
@@ -144,6 +162,60 @@ class Program:
             self._jaxpr = intern(open_constants(self.closed)[0])
         return self._jaxpr
 
+    def unflatten(self, outs: Sequence[Any]) -> Any:
+        """The output of the user's function."""
+        return self.out_tree.unflatten(put_back(outs, self.zeros))
+
+
+class Store:
+    """What was traced and compiled of one function under one set of options.
+
+    Attributes
+    ----------
+    quick, quick_keyword : dict
+        The short way: (structure, settings, avals) -> what runs; without and with keyword arguments.
+    programs : dict
+        `Call.key` -> Program.
+    """
+
+    __slots__ = ("__weakref__", "programs", "quick", "quick_keyword")
+
+    def __init__(self) -> None:
+        self.quick: dict[Any, Any] = {}
+        self.quick_keyword: dict[Any, Any] = {}
+        self.programs: dict[Any, Program] = {}
+        _STORES.add(self)
+
+    def clear(self) -> None:
+        """Forget everything, in memory."""
+        forget([program.jaxpr for program in self.programs.values()])
+        self.quick.clear()
+        self.quick_keyword.clear()
+        self.programs.clear()
+
+
+_STORES: weakref.WeakSet[Store] = weakref.WeakSet()
+_BY_FUNCTION: dict[int, tuple[weakref.ref[Any], dict[Any, Store]]] = {}  # id of a live function -> stores by options
+
+
+def _store(fun: Any, options: tuple[Any, ...]) -> Store:
+    """The store of a function and options; functions are told apart by identity, since equal objects may be changed later."""
+    name = id(fun)
+    try:
+        found = _BY_FUNCTION.get(name)
+        if found is None or found[0]() is not fun:
+            found = _BY_FUNCTION[name] = (weakref.ref(fun, lambda _: _BY_FUNCTION.pop(name, None)), {})
+        store = found[1].get(options)
+        return store if store is not None else found[1].setdefault(options, Store())
+    except TypeError:  # the function takes no weak references, or the options have no hash
+        return Store()
+
+
+def clear_programs() -> None:
+    """Forget what all jitted functions have traced and compiled."""
+    for store in list(_STORES):
+        store.clear()
+
 
 class JitFunction:
     """A function compiled for each type of its arguments; made by `jit`.
@@ -152,18 +224,20 @@ class JitFunction:
     ----------
     trace, lower, eval_shape : methods
         The stages, one by one.
+    static, donated : Chosen
+        Which arguments are static, and which are donated.
     """
 
     def __init__(self, fun: Callable[..., Any], options: dict[str, Any]) -> None:
         self.fun = fun
         self.name = name_of(fun)
-        self.static_positions, self.static_names = _static(fun, options["static_argnums"], options["static_argnames"])
-        self.donated_positions, self.donated_names = _static(fun, options["donate_argnums"], options["donate_argnames"])
+        self.options = options
+        self.static, self.donated = choose(fun, *[options.get(o) for o in _CHOICES])
         self.inline = options["inline"]
-        self.plain = not (self.static_positions or self.static_names or self.donated_positions or self.donated_names)
-        self.cache: dict[Any, Any] = {}  # the short way, by structure, settings and avals of the leaves
-        self.keyword_cache: dict[Any, Any] = {}
-        self.programs: dict[Any, Program] = {}
+        self.plain = not (self.static or self.donated)
+        rest = tuple([(o, v) for o, v in options.items() if o not in _CHOICES])
+        self.store = store = _store(fun, (self.static, self.donated, rest))
+        self.cache, self.keyword_cache, self.programs = store.quick, store.quick_keyword, store.programs
         self.__dict__.update(getattr(fun, "__dict__", {}) if inspect.isfunction(fun) else {})
         self.__wrapped__ = fun
         for field in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
@@ -196,12 +270,22 @@ class JitFunction:
         return self if instance is None else _Bound(self, instance)
 
     def __repr__(self) -> str:
-        return f"<jit of {self.name}>"
+        try:
+            return f"<PjitFunction of {self.__wrapped__!r}>"
+        except Exception:  # the function has no representation
+            return "<PjitFunction>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"function_name": self.name, "fun": self.fun, "options": self.options}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["fun"], state["options"])  # type: ignore[misc]
 
     # --- the way through every case
 
     def _slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if config.current().disable_jit:
+        settings = config.current()
+        if settings.disable_jit:
             return self.fun(*args, **kwargs)
         call = Call(self, args, kwargs)
         trace = current.get()
@@ -212,8 +296,11 @@ class JitFunction:
                 call.leaves[i] = x if type(x) is Array else as_array(x)
         program = self._program(call)
         if trace is not None or any(call.donated) and debugging():
-            outs = jit_p.bind(*program.consts, *call.leaves, jaxpr=program.jaxpr, name=self.name, inline=self.inline)
-            return program.out_tree.unflatten(outs)
+            return program.unflatten(
+                jit_p.bind(*program.consts, *call.leaves, jaxpr=program.jaxpr, name=self.name, inline=self.inline)
+            )
+        if settings.no_execution:
+            raise RuntimeError(f"jit({self.name}) was to run a compiled program, but 'no_execution' is set")
         return self._run(call, program)
 
     def _run(self, call: Call, program: Program) -> Any:
@@ -224,7 +311,7 @@ class JitFunction:
         else:
             outs = jit_p.run((*consts, *leaves), {"jaxpr": program.jaxpr, "name": self.name, "inline": self.inline})
             self._install(call, program, consts)
-        return program.out_tree.unflatten(outs)
+        return program.unflatten(outs)
 
     def _run_donating(self, call: Call, program: Program, consts: list[Any]) -> list[Any]:
         how = Compilation(donated=(*(False for _ in consts), *call.donated))
@@ -234,24 +321,28 @@ class JitFunction:
     def _install(self, call: Call, program: Program, consts: list[Any]) -> None:
         """Make the next call with these types take the short way."""
         executable = program.jaxpr.derived.get(("executable", Compilation().key))
-        if executable is None or not self.plain or debugging() or any(x._placement is not None for x in consts):
+        if executable is None or not self.plain or call.zeros or debugging() or any(x._placement is not None for x in consts):
             return
         if program is not self.programs.get(call.key):
             return
         treedef = call.treedef if call.kwargs else tree.structure(call.args)
         key = (treedef, _trace_key(), *(x.aval for x in call.leaves))
-        out_avals, unflatten = program.jaxpr.out_avals, program.out_tree.unflatten
-        if tree.is_leaf_structure(program.out_tree):
+        out_avals, unflatten = program.jaxpr.out_avals, program.unflatten if program.zeros else program.out_tree.unflatten
+        if tree.is_leaf_structure(program.out_tree) and not program.zeros:
             out_avals, unflatten = out_avals[0], None
         cache = self.keyword_cache if call.kwargs else self.cache
         cache[key] = (executable.run, [x.buffer for x in consts], out_avals, unflatten)
 
     def _program(self, call: Call) -> Program:
-        program = self.programs.get(call.key)
+        try:
+            program = self.programs.get(call.key)
+        except Exception as error:  # a user's __eq__
+            raise call.incomparable() from error
         if program is None:
+            if config.current().no_tracing:
+                raise RuntimeError(f"jit({self.name}) was to be traced for new types of arguments, but 'no_tracing' is set")
             if events.listening:
-                part, old, new = _difference(self.programs, call.key)
-                events.emit(events.CacheMiss(self.name, part, old, new))
+                events.emit(cache_miss(call, self.name, list(self.programs)))
             program = self._trace(call)
             if not any(isinstance(c, Tracer) for c in program.consts):
                 program = self.programs.setdefault(call.key, program)
@@ -259,19 +350,21 @@ class JitFunction:
 
     def _trace(self, call: Call) -> Program:
         started = time.perf_counter()
-        out_tree = None
+        left: Any = None
 
         def flat(*leaves: Any) -> list[Any]:
-            nonlocal out_tree
+            nonlocal left
             args, kwargs = call.rebuild(leaves)
             outs, out_tree = tree.flatten(self.fun(*args, **kwargs))
             check_outputs(self.name, outs, out_tree)
+            outs, zeros = take_zeros(outs)
+            left = out_tree, zeros
             return outs
 
         closed = stage(flat, [aval_of(x) for x in call.leaves], self.name, call.names())
         if events.listening:
             events.emit(events.Traced(self.name, len(closed.jaxpr.eqns), time.perf_counter() - started))
-        return Program(closed, out_tree)
+        return Program(closed, *left)
 
     # --- stages
 
@@ -291,9 +384,7 @@ class JitFunction:
 
     def clear_cache(self) -> None:
         """Forget what was traced and compiled."""
-        self.cache.clear()
-        self.keyword_cache.clear()
-        self.programs.clear()
+        self.store.clear()
 
     def _cache_size(self) -> int:
         return len(self.programs)
@@ -318,154 +409,6 @@ class _Bound:
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """As JitFunction.lower."""
         return self.function.lower(self.__self__, *args, **kwargs)
-
-
-class Call:
-    """The arguments of one call, split into leaves and static values, and the key they give."""
-
-    __slots__ = ("args", "donated", "function", "key", "kwargs", "leaves", "statics", "treedef")
-
-    def __init__(self, function: JitFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.function, self.args, self.kwargs = function, args, kwargs
-        self.statics: tuple[tuple[Any, Any], ...] = ()
-        dynamic_args, dynamic_kwargs = args, kwargs
-        if function.static_positions or function.static_names:
-            dynamic_args, dynamic_kwargs = self._split_statics()
-        self.leaves, self.treedef = tree.flatten((dynamic_args, dynamic_kwargs))
-        check_arrays(f"jit({function.name})", self.leaves, self.names)
-        self.donated = self._donations() if function.donated_positions or function.donated_names else ()
-        self.key = (
-            self.treedef,
-            tuple([aval_of(x) for x in self.leaves]),
-            tuple([(where, type(value), value) for where, value in self.statics]),
-            config.current().trace_key,
-            tuple(axis_environment.get().items()),
-        )
-        try:
-            hash(self.key)
-        except TypeError:
-            raise self._unhashable() from None
-
-    def _split_statics(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        positions = {i if i >= 0 else i + len(self.args) for i in self.function.static_positions}
-        statics: list[tuple[Any, Any]] = [(i, a) for i, a in enumerate(self.args) if i in positions]
-        statics += [(n, self.kwargs[n]) for n in sorted(self.kwargs) if n in self.function.static_names]
-        self.statics = tuple(statics)
-        args = tuple([None if i in positions else a for i, a in enumerate(self.args)])
-        return args, {n: v for n, v in self.kwargs.items() if n not in self.function.static_names}
-
-    def _unhashable(self) -> Exception:
-        for where, value in self.statics:
-            try:
-                hash(value)
-            except TypeError:
-                which = f"at position {where}" if isinstance(where, int) else f"{where!r}"
-                return errors.NonHashableStaticArgumentError(
-                    errors.explain(
-                        f"Non-hashable static arguments are used in a jit function: jit({self.function.name}) got static argument {which} of type {type(value).__name__}.",
-                        "Static values are part of the key of the compiled program, so they must be hashable (and not change).",
-                        "pass a tuple instead of a list, a frozen dataclass instead of a dict, or make the argument an array.",
-                    )
-                )
-        return TypeError(f"jit({self.function.name}): an argument of the call cannot be hashed")
-
-    def _donations(self) -> tuple[bool, ...]:
-        positions = {i if i >= 0 else i + len(self.args) for i in self.function.donated_positions}
-        out: list[bool] = []
-        for i, arg in enumerate(self.args):
-            static = any(i == where for where, _ in self.statics)
-            out += [i in positions] * (0 if static else len(tree.leaves(arg)))
-        for name in sorted(self.kwargs):
-            if name not in self.function.static_names:
-                out += [name in self.function.donated_names] * len(tree.leaves(self.kwargs[name]))
-        return tuple(out)
-
-    def names(self) -> list[str]:
-        """Argument path of each leaf."""
-        static = {where for where, _ in self.statics}
-        args = [None if i in static else a for i, a in enumerate(self.args)]
-        return argument_names(self.function.fun, args, {n: v for n, v in self.kwargs.items() if n not in static})
-
-    def rebuild(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments with `leaves` in place of the arrays."""
-        args, kwargs = self.treedef.unflatten(leaves)
-        if self.statics:
-            args, kwargs = list(args), dict(kwargs)
-            for where, value in self.statics:
-                if isinstance(where, int):
-                    args[where] = value
-                else:
-                    kwargs[where] = value
-        return tuple(args), kwargs
-
-
-def _difference(programs: dict[Any, Program], key: Any) -> tuple[str, Any, Any]:
-    """Which part of the key is new, beside the most recent program."""
-    if not programs:
-        return "function", None, None
-    last = next(reversed(programs))
-    parts = ("structure of the arguments", "shapes and dtypes", "static arguments", "settings", "named axes")
-    for part, old, new in zip(parts, last, key, strict=True):
-        if old != new:
-            return part, old, new
-    return "captured values", None, None
-
-
-def check_outputs(name: str, outs: Sequence[Any], out_tree: Any) -> None:
-    """Raise TypeError for the first output that is no array, naming its path."""
-    for i, out in enumerate(outs):
-        try:
-            aval_of(out)
-        except TypeError:
-            paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(out_tree.unflatten(range(len(outs))))]
-            raise TypeError(
-                errors.explain(
-                    f"function {name} to be traced for jit must return arrays, scalars, or pytrees of them, but output{paths[i]} is "
-                    f"{out!r} of type {type(out).__name__}, which is not a valid JAX type",
-                    "only arrays leave a compiled program",
-                    "return arrays; compute other things outside",
-                )
-            ) from None
-
-
-def _static(fun: Callable[..., Any], nums: Any, names: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Positions and names, each completed by the other where the signature tells."""
-    positions = () if nums is None else (nums,) if isinstance(nums, (int, np.integer)) else tuple(nums)
-    keywords = () if names is None else (names,) if isinstance(names, str) else tuple(names)
-    for p in positions:
-        if not isinstance(p, (int, np.integer)):
-            raise TypeError(f"jit: static_argnums and donate_argnums must be ints or tuples of ints, got {nums!r}")
-    for k in keywords:
-        if not isinstance(k, str):
-            raise TypeError(f"jit: static_argnames and donate_argnames must be strings or tuples of strings, got {names!r}")
-    if not positions and not keywords:
-        return (), ()
-    return _from_signature(fun, tuple(int(p) for p in positions), keywords)
-
-
-def _from_signature(fun: Any, positions: tuple[int, ...], keywords: tuple[str, ...]) -> Any:
-    try:
-        parameters = list(inspect.signature(fun).parameters.values())
-    except (TypeError, ValueError):
-        return positions, keywords
-    plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    known = {p.name for p in parameters}
-    open_names = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    for p in positions:
-        if not variadic and not -len(plain) <= p < len(plain):
-            raise ValueError(
-                f"jitted function has static_argnums={positions}, donate_argnums={positions} but only accepts {len(plain)} positional arguments."
-            )
-    for k in keywords:
-        if k not in known and not open_names:
-            raise ValueError(
-                f"jitted function has invalid argnames {{{k!r}}} in static_argnames or donate_argnames. Function does not take these args: {sorted(known)}"
-            )
-    by_keyword = {plain[p]: None for p in positions if -len(plain) <= p < len(plain)}
-    normal = [p + len(plain) if p < 0 and not variadic else p for p in positions]
-    by_position = [plain.index(k) for k in keywords if k in plain]
-    return tuple(dict.fromkeys((*normal, *by_position))), tuple(dict.fromkeys((*keywords, *by_keyword)))
 
 
 def jit(
@@ -501,7 +444,22 @@ def jit(
         "compiler_options": compiler_options,
     }  # fmt: skip
     if fun is None:
-        return lambda function: JitFunction(function, options)
+        return lambda function: JitFunction(checked_callable(function), options)
+    return JitFunction(checked_callable(fun), options)
+
+
+def checked_callable(fun: Any) -> Any:
+    """`fun`, if a program can be made of it.
+
+    Raises
+    ------
+    TypeError
+        It is not callable, or makes a generator.
+    """
+    if isinstance(fun, staticmethod):
+        raise TypeError(f"staticmethod arguments are not supported, got {fun!r}: put @staticmethod above @jit")
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun!r}")
-    return JitFunction(fun, options)
+    if inspect.isgeneratorfunction(fun):
+        raise TypeError(f"Expected a function, got a generator function: {fun!r}")
+    return fun

@@ -192,6 +192,11 @@ class ShapeDtypeStruct:
         """Number of elements."""
         return math.prod(self.shape)
 
+    @classmethod
+    def like(cls, x: Any) -> ShapeDtypeStruct:
+        """The type of an array."""
+        return cls(x.shape, x.dtype, sharding=getattr(x, "sharding", None), weak_type=bool(getattr(x, "weak_type", False)))
+
     def __len__(self) -> int:
         return len(self.aval)
 

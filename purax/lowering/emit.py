@@ -52,16 +52,22 @@ class Value:
 
 
 class Module:
-    """What a whole module shares: the counter, private functions, locations, host callbacks."""
+    """What a whole module shares: the counter, private functions, locations, host callbacks, meshes.
 
-    def __init__(self) -> None:
+    `devices` are those that the program is compiled for, in the order of their numbers.
+    """
+
+    def __init__(self, devices: Sequence[Any] = ()) -> None:
         self.count = 0
         self.functions: list[str] = []
         self.called: dict[Any, str] = {}
         self.names: set[str] = {"main"}
         self.locations: dict[Any, int] = {}
         self.callbacks: list[Any] = []
-        self.meshes: dict[str, str] = {}
+        self.order = {device: number for number, device in enumerate(devices)}
+        self.meshes: dict[Any, str] = {}  # name by mesh
+        self.manual: Any = None  # the manual region being written
+        self.channels = 0
         self.uses_lapack = False
 
     def fresh(self) -> str:
@@ -78,6 +84,22 @@ class Module:
             candidate = f"{base}_{number}"
         self.names.add(candidate)
         return candidate
+
+    def mesh(self, mesh: Any) -> str:
+        """Name of a mesh; it is defined at the top of the module."""
+        name = self.meshes.get(mesh)
+        if name is None:
+            name = self.meshes[mesh] = f"mesh_{len(self.meshes)}" if self.meshes else "mesh"
+        return name
+
+    def mesh_definitions(self) -> list[str]:
+        """Definitions of all meshes; the numbers of the devices are told where they are not in order."""
+        lines = []
+        for mesh, name in self.meshes.items():
+            numbers = [self.order[device] for device in mesh.devices.flat]
+            order = "" if numbers == sorted(numbers) else f", device_ids={numbers}"
+            lines.append(f"sdy.mesh @{name} = {mesh.sdy_text()[:-1]}{order}>")
+        return lines
 
     def location(self, key: Any) -> str:
         """Reference to the location `(source, name)`; the table is printed once at the end."""

@@ -24,27 +24,47 @@ class Lowered(NamedTuple):
 
 
 def lower(
-    jaxpr: Jaxpr, name: str = "main", attributes: Sequence[str] = (), out_attributes: Sequence[str] = (),
-    partitions: int = 1, replicas: int = 1, meshes: Sequence[str] = (),
+    jaxpr: Jaxpr, name: str = "main", donated: Sequence[bool] = (), devices: Sequence[Any] = (), shardings: Sequence[Any] = (),
+    out_shardings: Sequence[Any] = (),
 ) -> Lowered:  # fmt: skip
     """Lower `jaxpr`; constants are leading arguments of `main`.
 
     Parameters
     ----------
-    attributes, out_attributes : sequence of str
-        MLIR attribute dictionaries beside arguments and results (donation, sharding).
-    partitions, replicas : int
-        Devices of the SPMD program.
-    meshes : sequence of str
-        `sdy.mesh` definitions.
+    donated : sequence of bool
+        Arguments whose memory the results may take over.
+    devices : sequence of Device
+        Those that an SPMD program is split over, in the order of their numbers.
+    shardings, out_shardings : sequences of NamedSharding or None
+        How arguments and results are spread; None leaves it to the partitioner.
     """
-    module = Module()
+    module = Module(devices)
+    attributes = _attributes(module, jaxpr.invars, donated, shardings)
+    out_attributes = _attributes(module, jaxpr.outvars, (), out_shardings)
     main = function_text(module, jaxpr, "main", f"jit({name})/", "public", attributes, out_attributes)
-    head = f"module @jit_{module.unique(name)} attributes {{mhlo.num_partitions = {partitions} : i32, mhlo.num_replicas = {replicas} : i32}} {{"  # fmt: skip
+    head = f"module @jit_{module.unique(name)} attributes {{mhlo.num_partitions = {max(len(devices), 1)} : i32, mhlo.num_replicas = 1 : i32}} {{"  # fmt: skip
     text = "\n".join(
-        [head, *meshes, *module.meshes.values(), main, *module.functions, "}", *module.location_table(), ""]
+        [head, *module.mesh_definitions(), main, *module.functions, "}", *module.location_table(), ""]
     )
     return Lowered(text, tuple(module.callbacks), module.uses_lapack)
+
+
+def _attributes(module: Module, variables: Sequence[Any], donated: Sequence[bool], shardings: Sequence[Any]) -> list[str]:
+    """The attribute dictionary of each argument or result."""
+    if not donated and not shardings:
+        return []
+    texts = []
+    for i, var in enumerate(variables):
+        parts = ["jax.buffer_donor = true"] if donated and donated[i] else []
+        if shardings and shardings[i] is not None:
+            parts.append(f"sdy.sharding = {shardings[i].sdy_text(ndim_of(var.aval), module.mesh(shardings[i].mesh))}")
+        texts.append(f"{{{', '.join(parts)}}}" if parts else "")
+    return texts
+
+
+def ndim_of(aval: Any) -> int:
+    """Number of axes on the device, where random keys are words."""
+    return len(aval.shape) + len(getattr(aval.dtype, "key_shape", ()))
 
 
 def strip_locations(text: str) -> str:

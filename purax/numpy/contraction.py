@@ -12,6 +12,7 @@ from typing import Any
 
 
 from purax import dtypes, errors
+from purax.config import current as settings
 from purax.numpy import _ops as ops
 from purax.numpy.arithmetic import multiply
 from purax.numpy.promotion import (
@@ -25,6 +26,7 @@ from purax.numpy.promotion import (
 )
 from purax.numpy.reduction import reduced_axes
 from purax.numpy.shape import expand_dims, moveaxis, placed
+from purax.primitives.contraction import canonical_precision, dot_general_p
 
 __all__ = ["cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot", "vecmat"]
 
@@ -55,17 +57,28 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
 
 def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None) -> Any:
     """Matrix product [..., m, k] by [..., k, n]; leading axes broadcast, vectors are rows on the left and columns on the right."""
-    a_aval, b_aval = getattr(a, "aval", None), getattr(b, "aval", None)
-    if a_aval is None or b_aval is None or a_aval.dtype != b_aval.dtype:
-        a, b = _pair("matmul", a, b)
-        a_aval, b_aval = a.aval, b.aval
-    m, n = a_aval.ndim, b_aval.ndim
+    if precision is None and preferred_element_type is None and out_sharding is None:
+        params = _known_products.get((getattr(a, "aval", None), getattr(b, "aval", None), settings().trace_key))
+        if params is not None:
+            return dot_general_p.bind1(a, b, **params)
+    a, b = _pair("matmul", a, b)
+    m, n = a.aval.ndim, b.aval.ndim
     if m == 0 or n == 0:
-        raise errors.ShapeError(f"matmul takes arrays with at least one axis, got shapes {a_aval.shape} and {b_aval.shape}; use multiply")
-    if m <= 2 and n <= 2:
-        axes = ((m - 1,), (0,))
-        return placed(_contract(a, b, axes, ((), ()), precision, preferred_element_type), out_sharding)
-    return placed(_batched("matmul", a, b, precision, preferred_element_type), out_sharding)
+        raise errors.ShapeError(
+            f"matmul takes arrays with at least one axis, got shapes {a.aval.shape} and {b.aval.shape}; use multiply"
+        )
+    if m > 2 or n > 2:
+        return placed(_batched("matmul", a, b, precision, preferred_element_type), out_sharding)
+    if precision is None and preferred_element_type is None:
+        pair = canonical_precision(None)
+        numbers = (((m - 1,), (0,)), ((), ()))
+        params = {"dimension_numbers": numbers, "precision": pair, "preferred_element_type": a.aval.dtype}
+        _known_products[a.aval, b.aval, settings().trace_key] = params
+    return placed(_contract(a, b, ((m - 1,), (0,)), ((), ()), precision, preferred_element_type), out_sharding)
+
+
+# Parameters of products of vectors and matrices of equal dtype, per pair of types and settings.
+_known_products: dict[Any, dict[str, Any]] = {}
 
 
 def _batched(name: str, a: Any, b: Any, precision: Any, preferred: Any) -> Any:

@@ -271,6 +271,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, 
     check_arraylike("full", fill_value)
     if dtype is None:
         value = as_operand(fill_value)
+    elif isinstance(dtype, dtypes.KeyDtype):
+        value = ops.full((), fill_value, dtype)
     else:
         value = array(fill_value, dtype, copy=False)
     return placed(broadcast_to_shape(value, _size(shape)), out_sharding if device is None else device)

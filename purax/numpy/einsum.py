@@ -8,11 +8,13 @@ from functools import lru_cache
 from typing import Any
 
 from purax import dtypes, errors
+from purax.config import current as settings
 from purax.lazy import lazy
 from purax.numpy import _ops as ops
 from purax.numpy.matrices import diagonal
 from purax.numpy.promotion import as_operand, check_arraylike, promote_dtypes, refuse
 from purax.numpy.shape import placed
+from purax.primitives.contraction import canonical_precision, dot_general_p
 
 __all__ = ["einsum", "einsum_path"]
 
@@ -42,6 +44,16 @@ def einsum(
     -------
     array of the common dtype
     """
+    plain = precision is None and preferred_element_type is None and _dot_general is None and out_sharding is None
+    if plain and len(operands) == 2 and out is None and type(subscripts) is str:
+        key = (subscripts, *[getattr(x, "aval", None) for x in operands], settings().trace_key)
+        found = _known_products.get(key)
+        if found is None and key[1] is not None and key[2] is not None and key[1].dtype == key[2].dtype:
+            found = _known_products[key] = _product(subscripts, key[1], key[2])
+        if found:
+            params, swapped, order = found
+            value = dot_general_p.bind1(*operands[::-1] if swapped else operands, **params)
+            return value if order is None else ops.transpose_p.bind1(value, permutation=order)
     refuse("einsum", out=out)
     text, arrays = _arguments(subscripts, operands)
     check_arraylike("einsum", *arrays)
@@ -65,6 +77,31 @@ def einsum(
     if value.aval.dtype != preferred:
         value = ops.convert_element_type(value, preferred)
     return placed(ops.transpose(value, [labels.index(label) for label in result]), out_sharding)
+
+
+# How two operands are multiplied by one `dot_general` and a transpose; False where that is not enough.
+_known_products: dict[Any, Any] = {}
+
+
+def _product(subscripts: str, a: Any, b: Any) -> Any:
+    (left, right), result = _parse(subscripts.replace(" ", ""), (a.ndim, b.ndim))
+    sizes = dict(zip(left, a.shape, strict=True)) | dict(zip(right, b.shape, strict=True))
+    fits = all(sizes[label] == size for term, x in ((left, a), (right, b)) for label, size in zip(term, x.shape, strict=True))
+    alone = [x for x in sizes if x not in result and not (x in left and x in right)]
+    if not fits or alone or len(set(left)) != len(left) or len(set(right)) != len(right):
+        return False
+    batch = [x for x in left if x in right and x in result]
+    rows, columns = ([x for x in term if x in result and x not in batch] for term in (left, right))
+    # With the operands exchanged the result may need no transpose.
+    swapped = [*batch, *rows, *columns] != list(result) and [*batch, *columns, *rows] == list(result)
+    if swapped:
+        left, right, rows, columns = right, left, columns, rows
+    labels = [*batch, *rows, *columns]
+    contracted = [x for x in left if x in right and x not in result]
+    numbers = tuple([tuple([tuple([term.index(x) for x in group]) for term in (left, right)]) for group in (contracted, batch)])
+    params = {"dimension_numbers": numbers, "precision": canonical_precision(None), "preferred_element_type": a.dtype}
+    order = tuple([labels.index(x) for x in result])
+    return params, swapped, None if labels == list(result) else order
 
 
 def _arguments(subscripts: Any, operands: Any) -> tuple[str, list[Any]]:

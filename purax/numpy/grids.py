@@ -10,7 +10,7 @@ from typing import Any
 from purax import dtypes
 from purax.numpy import _ops as ops
 from purax.numpy.creation import arange, array, linspace
-from purax.numpy.indexing import nonzero
+from purax.numpy.positions import nonzero
 from purax.numpy.promotion import as_operand, check_arraylike, promote_dtypes_anyhow
 from purax.numpy.shape import concatenate, expand_dims, moveaxis
 

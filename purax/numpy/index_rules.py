@@ -31,7 +31,9 @@ _LIST_ADVICE = (
     "Using a non-tuple sequence for multidimensional indexing is not allowed; use `arr[array(seq)]` instead of `arr[seq]` "
     "(or `arr[tuple(seq)]`)."
 )
-_VALID = "only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean arrays are valid indices."
+_VALID = (
+    "only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean arrays are valid indices."
+)
 
 
 class Part(NamedTuple):
@@ -190,7 +192,9 @@ def _slice_of(s: slice, size: int) -> tuple[int, int, int]:
                     "use lax.dynamic_slice(x, (start,), (size,)), or mark the argument static.",
                 )
             )
-    start, stop, step = slice(*[None if v is None else operator.index(v) for v in (s.start, s.stop, s.step)]).indices(size)
+    start, stop, step = slice(*[None if v is None else operator.index(v) for v in (s.start, s.stop, s.step)]).indices(
+        size
+    )
     count = len(range(start, stop, step))
     return (start, 1, count) if count <= 1 and step != 1 else (start, step, count)
 

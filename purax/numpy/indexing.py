@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading by index: `x[index]`, `take`, `take_along_axis`, `compress`, and where elements are nonzero.
+"""Reading by index: `x[index]`, `take`, `take_along_axis`.
 
 Python and NumPy integers outside an array raise IndexError, when run at once as under `jit`. Index arrays on devices are not
 waited for: `x[index]` moves those outside to the border, `take` gives the fill value, updates are dropped; `mode=` decides.
@@ -7,7 +7,6 @@ waited for: `x[index]` moves those outside to the border, `take` gives the fill 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 from purax import config, dtypes, errors
 from purax.core.aval import array_aval
 from purax.core.hooks import hooks
-from purax.core.trace import Tracer, aval_of
+from purax.core.trace import aval_of
 from purax.numpy import _ops as ops
 from purax.numpy.index_rules import Layout, Part, check_bounds, dynamic, is_basic, parse
 from purax.numpy.promotion import as_operand, check_arraylike, common_shape, refuse, spread
@@ -29,12 +28,7 @@ from purax.runtime.array import Array, wrap_host
 from purax.runtime.transfer import HOST_LIMIT
 
 __all__ = [
-    "argwhere",
-    "compress",
-    "extract",
-    "flatnonzero",
     "getitem",
-    "nonzero",
     "take",
     "take_along_axis",
 ]
@@ -261,11 +255,19 @@ def host_value(x: Any) -> np.ndarray | None:
 
 
 def _gather(
-    x: Any, layout: Layout, mode: GatherScatterMode, fill_value: Any, indices_are_sorted: bool, unique_indices: bool, wrap: bool
+    x: Any,
+    layout: Layout,
+    mode: GatherScatterMode,
+    fill_value: Any,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    wrap: bool,
 ) -> Any:
     aval = x.aval
     if not layout.columns:  # only flags and whole axes
-        window = ops.slice_p.bind1(x, start_indices=(0,) * aval.ndim, limit_indices=layout.slice_sizes, strides=(1,) * aval.ndim)
+        window = ops.slice_p.bind1(
+            x, start_indices=(0,) * aval.ndim, limit_indices=layout.slice_sizes, strides=(1,) * aval.ndim
+        )
         return shapes.broadcast_in_dim(window, layout.bare_shape, layout.offset_dims)
     if layout.window and mode is not GatherScatterMode.FILL_OR_DROP and 0 not in aval.shape:
         window = ops.dynamic_slice_p.bind1(x, *layout.starts(wrap), slice_sizes=layout.slice_sizes)
@@ -417,145 +419,3 @@ def take_along_axis(
     vectors = ops.reshape_p.bind1(places, new_sizes=(*target, 1))
     window = tuple([min(1, n) for n in source.aval.shape])
     return ops.gather(source, vectors, numbers, window, mode=chosen, fill_value=fill_value)
-
-
-# --- nonzero, compress ---------------------------------------------------------------------------------------------------------
-
-
-def _known(x: Any, name: str, advice: str = "size") -> np.ndarray:
-    """The values of an array, for a function whose result's shape depends on them."""
-    if isinstance(x, Tracer) and x.concrete() is None:
-        raise errors.ConcretizationTypeError(
-            errors.explain(
-                f"{name} got a traced value of type {x.aval.str_short()}.",
-                "The shape of its result depends on the values, which are not known while tracing.",
-                f"say how long the result is: {name}(..., {advice}=n).",
-            )
-        )
-    return np.asarray(x.concrete() if isinstance(x, Tracer) else x)
-
-
-def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
-    """Indices of the elements that are not zero, one integer array per axis.
-
-    Parameters
-    ----------
-    a : array
-    size : int, optional
-        Length of the results; needed while tracing. Without it, as long as there are such elements.
-    fill_value : scalar or tuple of scalars, optional
-        What fills the results where there are fewer; default 0.
-
-    Returns
-    -------
-    tuple of integer arrays
-
-    Raises
-    ------
-    ConcretizationTypeError
-        `a` is traced and `size` is not given.
-    """
-    check_arraylike("nonzero", a)
-    a = as_operand(a)
-    if a.aval.ndim == 0:
-        raise errors.ShapeError("nonzero takes arrays with at least one axis; use atleast_1d(x)")
-    index = dtypes.default_int()
-    if size is None:
-        found = np.nonzero(_known(a, "nonzero"))
-        return tuple([wrap_host(array_aval(i.shape, index), i.astype(index)) for i in found])
-    size = operator.index(size)
-    fills = fill_value if isinstance(fill_value, tuple) else (0 if fill_value is None else fill_value,) * a.aval.ndim
-    if len(fills) != a.aval.ndim:
-        raise errors.ShapeError(f"fill_value must be a scalar or have one entry per axis ({a.aval.ndim}), got {len(fills)}")
-    shape = a.aval.shape
-    mask = hooks.numpy.not_equal(a, 0) if not dtypes.is_bool(a.aval.dtype) else a
-    mask = shapes.reshape(mask, (a.aval.size,))
-    if a.aval.size == 0 or size == 0:
-        return tuple([shapes.broadcast_in_dim(ops.convert_element_type(f, index), (size,), ()) for f in fills])
-    # The k-th such element lies where the running count first exceeds k: scatter each position to its count.
-    ones = ops.convert_element_type(mask, np.int32)
-    rank = ops.sub_p.bind1(ops.cumsum(ones, 0), ones)
-    count = ops.reduce_sum_p.bind1(ones, axes=(0,))
-    outside = shapes.full_like_aval(rank.aval, size)
-    target = ops.select(mask, rank, outside)
-    position = ops.iota(np.int32, a.aval.size)
-    numbers = ops.ScatterDimensionNumbers((), (0,), (0,))
-    flat = ops.scatter(
-        shapes.full((size,), 0, np.int32), shapes.expand_dims(target, (1,)), position, numbers, mode="drop"
-    )  # fmt: skip
-    filled = ops.ge(ops.iota(np.int32, size), shapes.broadcast_in_dim(count, (size,), ()))
-    results = []
-    for place, fill in zip(unravel(flat, shape), fills, strict=True):
-        fill = ops.convert_element_type(fill, index)
-        fill = shapes.broadcast_in_dim(fill, (size,), ()) if aval_of(fill).ndim == 0 else fill
-        results.append(ops.select(filled, fill, ops.convert_element_type(place, index)))
-    return tuple(results)
-
-
-def unravel(flat: Any, shape: tuple[int, ...]) -> list[Any]:
-    """Row-major indices of flat positions within bounds."""
-    places: list[Any] = []
-    for n in reversed(shape):
-        size = shapes.full_like_aval(flat.aval, max(n, 1))
-        places.append(ops.rem_p.bind1(flat, size))
-        flat = ops.div_p.bind1(flat, size)
-    return places[::-1]
-
-
-def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """Indices into the flattened array of the elements that are not zero; see `nonzero`."""
-    check_arraylike("flatnonzero", a)
-    a = as_operand(a)
-    return nonzero(shapes.reshape(a, (a.aval.size,)), size=size, fill_value=fill_value)[0]
-
-
-def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """Indices of the elements that are not zero, one row for each; see `nonzero`."""
-    check_arraylike("argwhere", a)
-    a = as_operand(a)
-    if a.aval.ndim == 0:  # one empty row if the element is not zero
-        rows = nonzero(shapes.reshape(a, (1,)), size=size, fill_value=fill_value)[0].aval.shape[0]
-        return shapes.full((rows, 0), 0, dtypes.default_int())
-    return shapes.stack(nonzero(a, size=size, fill_value=fill_value), 1)
-
-
-def compress(
-    condition: Any, a: Any, axis: int | None = None, *, size: int | None = None, fill_value: Any = 0, out: None = None
-) -> Any:
-    """Slices of `a` along `axis` at which `condition` holds.
-
-    Parameters
-    ----------
-    condition : boolean array with one axis
-        At most as long as the axis, unless it is false beyond it.
-    a : array
-    axis : int, optional
-        Default: `a` is flattened.
-    size : int, optional
-        Length of the result; needed while tracing.
-    fill_value : scalar
-        Fills the result where there are fewer.
-    """
-    refuse("compress", out=out)
-    check_arraylike("compress", condition, a)
-    condition, a = as_operand(condition), as_operand(a)
-    if condition.aval.ndim != 1:
-        raise errors.ShapeError("condition must be a 1D array")
-    if axis is None:
-        a, axis = shapes.reshape(a, (a.aval.size,)), 0
-    axis = shapes.canonical_axis(axis, a.aval.ndim)
-    n, m = a.aval.shape[axis], condition.aval.shape[0]
-    if dtypes.is_bool(condition.aval.dtype) is False:
-        condition = hooks.numpy.not_equal(condition, 0)
-    if m > n and not (isinstance(condition, Tracer) and condition.concrete() is None) and np.asarray(condition)[n:].any():
-        raise errors.ShapeError("condition contains entries that are out of bounds")
-    places = nonzero(condition, size=size, fill_value=max(n, m))[0]
-    result = read(a, (*[slice(None)] * axis, places), mode="fill", fill_value=fill_value, wrap_negative_indices=False)
-    return result
-
-
-def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
-    """Elements of the flattened `arr` at which the flattened `condition` holds; see `compress`."""
-    check_arraylike("extract", condition, arr)
-    condition = as_operand(condition)
-    return compress(shapes.reshape(condition, (condition.aval.size,)), arr, size=size, fill_value=fill_value)

@@ -124,12 +124,12 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         return QRResult(matrix_transpose(packed), taus)
     if mode not in ("reduced", "r", "full", "complete"):
         raise ValueError(f"Unsupported QR decomposition mode '{mode}'")
-    q, r = widened(lambda x: factors.qr(x, fullmatrices_of=mode in ("full", "complete")), a)
+    q, r = widened(lambda x: factors.qr(x, full_matrices=mode in ("full", "complete")), a)
     return r if mode == "r" else QRResult(q, r)
 
 
 def svd(
-    a: Any, fullmatrices_of: bool = True, compute_uv: bool = True, hermitian: bool = False,
+    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False,
     subset_by_index: tuple[int, int] | None = None,
 ) -> Any:  # fmt: skip
     """Singular value decomposition of matrices [..., m, n].
@@ -137,7 +137,7 @@ def svd(
     Parameters
     ----------
     a : array
-    fullmatrices_of, compute_uv : bool
+    full_matrices, compute_uv : bool
     hermitian : bool
         `a` is Hermitian: the values come from its eigenvalues.
     subset_by_index : (int, int), optional
@@ -151,9 +151,7 @@ def svd(
 
     def decompose(x: Any) -> Any:
         if not hermitian:
-            found = factors.svd(
-                x, fullmatrices_of=fullmatrices_of, compute_uv=compute_uv, subset_by_index=subset_by_index
-            )
+            found = factors.svd(x, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index)
             return SVDResult(*found) if compute_uv else found
         v, w = factors.eigh(x)
         s = absolute(w)
@@ -312,7 +310,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = Fal
         x = zeros((n, columns.shape[1]), a.dtype)
     else:
         limit = float(dtypes.finfo(a.dtype).eps) * max(m, n) if rcond is None or rcond < 0 else rcond
-        u, s, vh = svd(a, fullmatrices_of=False)
+        u, s, vh = svd(a, full_matrices=False)
         mask = greater(s, limit * s[0]) if limit else greater(s, 0)
         rank = totals.sum(mask, dtype=np.int32)
         inverse = where(mask, divide(1, where(mask, s, 1)), 0)[:, None]
@@ -346,7 +344,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
 
     def invert(x: Any) -> Any:
         limit = 10.0 * max(m, n) * float(dtypes.finfo(x.dtype).eps) if share is None else asarray(share)[..., None]
-        u, s, vh = svd(x, fullmatrices_of=False, hermitian=hermitian)
+        u, s, vh = svd(x, full_matrices=False, hermitian=hermitian)
         large = greater(s, multiply(limit, s[..., :1]))
         inverse = where(large, divide(1, where(large, s, 1)), 0)
         return products.matmul(

@@ -12,7 +12,7 @@ from purax import dtypes, errors
 from purax.core.trace import Tracer
 from purax.numpy import _ops as ops
 from purax.numpy.creation import placed
-from purax.numpy.indexing import nonzero
+from purax.numpy.positions import nonzero
 from purax.numpy.promotion import as_operand, check_arraylike, convert, refuse
 from purax.numpy.reduction import reduced_axes, sum
 

@@ -23,6 +23,7 @@ from purax.contexts import numpy_dtype_promotion
 from purax.core.aval import array_aval
 from purax.core.hooks import hooks
 from purax.core.trace import aval_of
+from purax.core.trace import current as current_trace
 from purax.numpy import _ops as ops
 from purax.runtime.transfer import put
 
@@ -32,6 +33,7 @@ __all__ = [
     "broadcast_to_shape",
     "check_arraylike",
     "common_shape",
+    "constant",
     "joint_shape",
     "convert",
     "numeric",
@@ -328,7 +330,7 @@ class Binary:
         The strict operation.
     target : (dtype, weak) -> (dtype, weak)
         `exact`, `inexact` or `numeric`: what the common dtype becomes first.
-    bounds : bool
+    bounds : function of two integers, optional
         Comparisons: a Python integer outside the range of the array's dtype gives the exact answer, not an error.
 
     Attributes
@@ -351,41 +353,71 @@ class Binary:
         if out is not where:
             refuse(self.name, out=out, where=where)
         a, b = getattr(x, "aval", None), getattr(y, "aval", None)
-        left, right = a or type(x), b or type(y)
-        key = (left, right, settings().trace_key)
-        plan = self._by_settings.get(key)
-        if plan is None:
-            plan = self._plan(x, y)
-            if (a or left in _SCALARS) and (b or right in _SCALARS):
-                self._by_settings[key] = plan
-                if a and b and _fixed(a, b):
-                    self.known[a, b] = _closed(plan, a, b)
-        strict, dtype, weak, shape = plan
-        if self.bounds is not None and dtypes.is_integer(dtype):
-            if right is int and a and not _fits(y, dtype):
-                return spread(_scalar(self.bounds(0, y), dtypes.bool_, False), shape)
-            if left is int and b and not _fits(x, dtype):
-                return spread(_scalar(self.bounds(x, 0), dtypes.bool_, False), shape)
-        return strict(spread(_sized(x, dtype, weak), shape), spread(_sized(y, dtype, weak), shape))
+        key = (a or type(x), b or type(y), settings().trace_key)
+        apply = self._by_settings.get(key)
+        return self._first(x, y, a, b, key) if apply is None else apply(x, y)
 
-    def _plan(self, x: Any, y: Any) -> tuple[Any, Any, bool, tuple[int, ...]]:
+    def _first(self, x: Any, y: Any, a: Any, b: Any, key: Any) -> Any:
+        """The first meeting of two types: find what to do, remember it if the types tell all, do it."""
         check_arraylike(self.name, x, y)
-        a, b = aval_of(x), aval_of(y)
-        dtype, weak = self.target(*dtypes.promote_pair(a.dtype, a.weak_type, b.dtype, b.weak_type))
-        return self.choose(dtype), dtype, weak, common_shape(self.name, a.shape, b.shape)
+        left, right = aval_of(x), aval_of(y)
+        dtype, weak = self.target(*dtypes.promote_pair(left.dtype, left.weak_type, right.dtype, right.weak_type))
+        target = array_aval(common_shape(self.name, left.shape, right.shape), dtype, weak)
+        apply = _meeting(self.choose(dtype), target, a, b, self.bounds if dtypes.is_integer(dtype) else None)
+        if (a or type(x) in _SCALARS) and (b or type(y) in _SCALARS):
+            self._by_settings[key] = apply
+            # No setting changes how values of one dtype meet, if their ranks agree or one is a scalar.
+            if a and b and a.dtype == b.dtype and (a.ndim == b.ndim or not a.ndim or not b.ndim):
+                self.known[a, b] = apply
+        return apply(x, y)
 
 
-def _fixed(a: Any, b: Any) -> bool:
-    """Whether no setting changes how the two meet: one dtype, and one rank or a scalar."""
-    return a.dtype == b.dtype and (a.ndim == b.ndim or not a.ndim or not b.ndim)
+def _meeting(strict: Any, target: Any, a: Any, b: Any, bounds: Any) -> Any:
+    """The function of two operands that brings them to `target` and applies `strict`; avals are None for scalars."""
+    dtype, weak, shape = target.dtype, target.weak_type, target.shape
+    if a and b:
+        if a.dtype == dtype == b.dtype and a.shape == b.shape:
+            return strict
+        return lambda x, y: strict(spread(_sized(x, dtype, weak), shape), spread(_sized(y, dtype, weak), shape))
+    ready = (a or b) is not None and (a or b).dtype == dtype and (a or b).shape == shape
 
+    def scalar_right(x: Any, y: Any) -> Any:
+        if bounds is not None and type(y) is int and not _fits(y, dtype):
+            return spread(_scalar(bounds(0, y), dtypes.bool_, False), shape)
+        return strict(x if ready else spread(_sized(x, dtype, weak), shape), constant(y, target))
 
-def _closed(plan: Any, a: Any, b: Any) -> Any:
-    """The plan as one function; the strict operation itself when there is nothing to do to the operands."""
-    strict, dtype, weak, shape = plan
-    if a.dtype == dtype and a.shape == b.shape:
-        return strict
+    def scalar_left(x: Any, y: Any) -> Any:
+        if bounds is not None and type(x) is int and not _fits(x, dtype):
+            return spread(_scalar(bounds(x, 0), dtypes.bool_, False), shape)
+        return strict(constant(x, target), y if ready else spread(_sized(y, dtype, weak), shape))
+
+    if a or b:
+        return scalar_right if a else scalar_left
     return lambda x, y: strict(spread(_sized(x, dtype, weak), shape), spread(_sized(y, dtype, weak), shape))
+
+
+_constants: dict[Any, Any] = {}
+
+
+def constant(value: Any, aval: Any) -> Any:
+    """A scalar as an array of this type, for use as an operand only: never hand it out, it may be shared.
+
+    Small ones are remembered outside of transformations; inside, they are a literal and a broadcast.
+    """
+    if type(value) not in _SCALARS:
+        return spread(_sized(value, aval.dtype, aval.weak_type), aval.shape)
+    if current_trace.get() is not None or aval.size > 1024 or settings().default_device is not None:
+        return spread(_scalar(value, aval.dtype, aval.weak_type), aval.shape)
+    # 0.0 == -0.0, so zeros are told apart by what they read.
+    key = (type(value), value if value else str(value), aval)
+    found = _constants.get(key)
+    if found is None:
+        found = spread(_scalar(value, aval.dtype, aval.weak_type), aval.shape)
+        if value == value:  # noqa: PLR0124  NaN would never be found again
+            if len(_constants) > 4096:
+                _constants.clear()
+            _constants[key] = found
+    return found
 
 
 _limits: dict[Any, tuple[int, int]] = {}

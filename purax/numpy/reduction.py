@@ -23,6 +23,7 @@ from purax.numpy.promotion import (
     as_operand,
     broadcast_to_shape,
     check_arraylike,
+    constant,
     joint_shape,
     convert,
     inexact,
@@ -304,7 +305,9 @@ def _count(name: str, a: Any, axes: tuple[int, ...], keepdims: builtins.bool, wh
 
 def _divide(total: Any, count: Any) -> Any:
     dtype = total.aval.dtype
-    divisor = convert(float(count) if isinstance(count, int) and dtypes.is_inexact(dtype) else count, dtype)
+    if isinstance(count, int):
+        return ops.div(total, constant(float(count) if dtypes.is_inexact(dtype) else count, total.aval))
+    divisor = convert(count, dtype)
     return ops.div(total, spread(divisor, total.aval.shape))
 
 

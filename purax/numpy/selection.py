@@ -13,7 +13,7 @@ from purax.core.trace import aval_of
 from purax.numpy import _ops as ops
 from purax.numpy.arithmetic import maximum, minimum, remainder
 from purax.numpy.comparison import truth
-from purax.numpy.indexing import nonzero
+from purax.numpy.positions import nonzero
 from purax.numpy.promotion import (
     as_operand,
     broadcast_to_shape,
@@ -49,7 +49,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     return ops.select_n_p.bind1(condition, spread(y, shape), spread(x, shape))
 
 
-def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:  # noqa: A002
+def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:
     """Limit the elements to lie between `min` and `max`, either of which may be None; real numbers only.
 
     At a bound the gradient is halved, as at any tie of `maximum`.

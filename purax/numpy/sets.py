@@ -16,7 +16,8 @@ from purax import dtypes, errors
 from purax.core.aval import array_aval
 from purax.core.trace import Tracer
 from purax.numpy import _ops as ops
-from purax.numpy.indexing import nonzero, read
+from purax.numpy.indexing import read
+from purax.numpy.positions import nonzero
 from purax.numpy.promotion import as_operand, check_arraylike, promote_dtypes
 from purax.numpy.sorting import searchsorted
 from purax.primitives import shape as shapes
@@ -132,13 +133,18 @@ def unique(
     else:
         size = operator.index(size)
         if rows.aval.shape[0] == 0 and size and fill_value is None:
-            raise errors.ShapeError("unique: for zero-sized input with nonzero size argument, fill_value must be specified")
+            raise errors.ShapeError(
+                "unique: for zero-sized input with nonzero size argument, fill_value must be specified"
+            )
         values, first, inverse, counts = _unique_sized(rows, equal_nan, size, fill_value)
     if not flat:
         values = shapes.move_batch_axis(values, 0, axis)
     if flat:
         inverse = shapes.reshape(inverse, ar.aval.shape)
-    results = [values, *[r for r, asked in ((first, return_index), (inverse, return_inverse), (counts, return_counts)) if asked]]
+    results = [
+        values,
+        *[r for r, asked in ((first, return_index), (inverse, return_inverse), (counts, return_counts)) if asked],
+    ]
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -225,7 +231,9 @@ def _flat_pair(name: str, ar1: Any, ar2: Any) -> list[Any]:
     return [shapes.reshape(x, (x.aval.size,)) for x in promote_dtypes(ar1, ar2)]
 
 
-def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, method: str = "auto") -> Any:
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, method: str = "auto"
+) -> Any:
     """Whether each element of the first array occurs in the second.
 
     Parameters
@@ -244,7 +252,9 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
     """
     check_arraylike("isin", element, test_elements)
     if method not in ("auto", "compare_all", "binary_search", "sort"):
-        raise ValueError(f"{method=} is not implemented; options are 'compare_all', 'binary_search', 'sort', and 'auto'")
+        raise ValueError(
+            f"{method=} is not implemented; options are 'compare_all', 'binary_search', 'sort', and 'auto'"
+        )
     shape = as_operand(element).aval.shape
     x, tests = _flat_pair("isin", element, test_elements)
     n, m = x.aval.size, tests.aval.size
@@ -267,7 +277,9 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
     return unique(shapes.concatenate([x, y], 0), size=size, fill_value=fill_value)
 
 
-def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None) -> Any:
+def setdiff1d(
+    ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None
+) -> Any:
     """The distinct elements of `ar1` that do not occur in `ar2`.
 
     Parameters
@@ -307,7 +319,9 @@ def _kept(x: Any, keep: Any, size: int, fill: Any) -> Any:
     return ops.select(mask, shapes.broadcast_to(fill, (size,)), values)
 
 
-def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None) -> Any:
+def setxor1d(
+    ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None, fill_value: Any = None
+) -> Any:
     """The distinct elements that occur in exactly one of two arrays, sorted; `size` and `fill_value` as in `unique`.
 
     With `assume_unique` the elements of each array are known to be distinct.
@@ -364,7 +378,9 @@ def intersect1d(
     x, y = _flat_pair("intersect1d", ar1, ar2)
     n, m = x.aval.size, y.aval.size
     if size is None:
-        _, first, second = np.intersect1d(_values_of(x, "intersect1d"), _values_of(y, "intersect1d"), return_indices=True)
+        _, first, second = np.intersect1d(
+            _values_of(x, "intersect1d"), _values_of(y, "intersect1d"), return_indices=True
+        )
         values = read(x, first)
         return (values, _index(first), _index(second)) if return_indices else values
     index = dtypes.default_int()

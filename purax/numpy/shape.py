@@ -19,8 +19,8 @@ from purax.numpy.promotion import (
     as_operand,
     broadcast_to_shape,
     check_arraylike,
-    common_shape,
     convert,
+    joint_shape,
     promote_dtypes,
     refuse,
     spread,
@@ -306,13 +306,13 @@ def broadcast_arrays(*args: Any) -> list[Any]:
     """The arrays broadcast to their common shape, each of its own dtype."""
     check_arraylike("broadcast_arrays", *args)
     arrays = [as_operand(x) for x in args]
-    joined = common_shape("broadcast_arrays", *[x.aval.shape for x in arrays])
+    joined = joint_shape("broadcast_arrays", *[x.aval.shape for x in arrays])
     return [spread(x, joined) for x in arrays]
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """The shape at which shapes meet."""
-    return common_shape("broadcast_shapes", *[canonical_shape(s) for s in shapes])
+    return joint_shape("broadcast_shapes", *[canonical_shape(s) for s in shapes])
 
 
 # ---- join

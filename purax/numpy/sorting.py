@@ -38,7 +38,9 @@ def _along(name: str, a: Any, axis: int | None, kind: Any, order: Any) -> tuple[
     """The operand and its axis; None flattens."""
     check_arraylike(name, a)
     if kind is not None:
-        raise TypeError(f"'kind' argument to {name} is not supported. Use stable=True or stable=False to specify sort stability.")
+        raise TypeError(
+            f"'kind' argument to {name} is not supported. Use stable=True or stable=False to specify sort stability."
+        )
     if order is not None:
         raise TypeError(f"'order' argument to {name} is not supported.")
     a = as_operand(a)
@@ -48,7 +50,13 @@ def _along(name: str, a: Any, axis: int | None, kind: Any, order: Any) -> tuple[
 
 
 def sort(
-    a: Any, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True, descending: bool = False
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
 ) -> Any:
     """A sorted copy of `a`.
 
@@ -186,8 +194,15 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
     if sorter is not None:
         a = take(a, as_operand(sorter))
     known, wanted = host_value(a), host_value(v)
-    if known is not None and wanted is not None and max(a.aval.size, v.aval.size) <= HOST_LIMIT and known.dtype.kind != "V":
-        found = np.asarray(np.searchsorted(known, wanted, "left" if side == "left" else "right")).astype(dtypes.default_int())
+    if (
+        known is not None
+        and wanted is not None
+        and max(a.aval.size, v.aval.size) <= HOST_LIMIT
+        and known.dtype.kind != "V"
+    ):
+        found = np.asarray(np.searchsorted(known, wanted, "left" if side == "left" else "right")).astype(
+            dtypes.default_int()
+        )
         return wrap_host(array_aval(found.shape, found.dtype), found)
     return _searchsorted(a, v, side=side, method=method)
 
@@ -199,7 +214,9 @@ def _searchsorted(a: Any, v: Any, *, side: str, method: str) -> Any:
         return shapes.full(shape, 0, dtypes.default_int())
     keys = integer_keys(a)
     wanted = [shapes.reshape(k, (v.aval.size,)) for k in integer_keys(v)]
-    search = {"compare_all": _by_comparing, "sort": _by_sorting}.get(method, partial(_by_halving, unroll=method != "scan"))
+    search = {"compare_all": _by_comparing, "sort": _by_sorting}.get(
+        method, partial(_by_halving, unroll=method != "scan")
+    )
     return _as_default(shapes.reshape(search(keys, wanted, side == "right"), shape))
 
 

@@ -20,7 +20,8 @@ from purax.core.hooks import hooks
 from purax.core.trace import aval_of
 from purax.numpy import _ops as ops
 from purax.numpy.index_rules import Layout, is_basic, parse
-from purax.numpy.indexing import host_index, nonzero, read, settle
+from purax.numpy.indexing import host_index, read, settle
+from purax.numpy.positions import nonzero
 from purax.numpy.promotion import as_operand, check_arraylike
 from purax.pipeline import debug
 from purax.pipeline.evaluate import quiet
@@ -32,9 +33,7 @@ from purax.runtime.transfer import HOST_LIMIT
 
 __all__ = ["index_update", "place", "put", "put_along_axis"]
 
-_NOT_IN_PLACE = (
-    "purax arrays are immutable: purax.numpy.{0} returns the changed array and needs inplace=False to say that this is meant."
-)
+_NOT_IN_PLACE = "purax arrays are immutable: purax.numpy.{0} returns the changed array and needs inplace=False to say that this is meant."
 
 
 class IndexUpdate:
@@ -85,28 +84,36 @@ class IndexUpdateRef:
         out_sharding: Any = None, wrap_negative_indices: bool = True,
     ) -> Any:  # fmt: skip
         """`x[index] = values`."""
-        return _update(_SET, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return _update(
+            _SET, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
 
     def add(
         self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
         out_sharding: Any = None, wrap_negative_indices: bool = True,
     ) -> Any:  # fmt: skip
         """`x[index] += values`, once for each time an element is named."""
-        return _update(_ADD, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return _update(
+            _ADD, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
 
     def subtract(
         self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
         out_sharding: Any = None, wrap_negative_indices: bool = True,
     ) -> Any:  # fmt: skip
         """`x[index] -= values`, once for each time an element is named."""
-        return _update(_SUB, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return _update(
+            _SUB, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
 
     def multiply(
         self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
         out_sharding: Any = None, wrap_negative_indices: bool = True,
     ) -> Any:  # fmt: skip
         """`x[index] *= values`, once for each time an element is named."""
-        return _update(_MUL, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return _update(
+            _MUL, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
 
     mul = multiply
 
@@ -116,7 +123,9 @@ class IndexUpdateRef:
     ) -> Any:  # fmt: skip
         """`x[index] /= values`; integers become floats, as by division."""
         ones = hooks.numpy.ones_like(self.array)
-        divisor = _update(_MUL, ones, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        divisor = _update(
+            _MUL, ones, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
         return hooks.numpy.true_divide(self.array, divisor)
 
     def power(
@@ -125,7 +134,9 @@ class IndexUpdateRef:
     ) -> Any:  # fmt: skip
         """`x[index] **= values`."""
         ones = hooks.numpy.ones_like(self.array)
-        exponent = _update(_MUL, ones, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        exponent = _update(
+            _MUL, ones, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
         return hooks.numpy.power(self.array, exponent)
 
     def min(
@@ -133,14 +144,18 @@ class IndexUpdateRef:
         out_sharding: Any = None, wrap_negative_indices: bool = True,
     ) -> Any:  # fmt: skip
         """`x[index] = minimum(x[index], values)`."""
-        return _update(_MIN, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return _update(
+            _MIN, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
 
     def max(
         self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
         out_sharding: Any = None, wrap_negative_indices: bool = True,
     ) -> Any:  # fmt: skip
         """`x[index] = maximum(x[index], values)`."""
-        return _update(_MAX, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+        return _update(
+            _MAX, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices
+        )
 
     def apply(
         self, func: Callable[[Any], Any], *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
@@ -148,7 +163,9 @@ class IndexUpdateRef:
     ) -> Any:  # fmt: skip
         """`x[index] = func(x[index])` for a function of a scalar, once for each time an element is named."""
         x = self.array
-        parts = parse(x.aval.shape, self.index, checked=mode is None and wrap_negative_indices, wrap=wrap_negative_indices)
+        parts = parse(
+            x.aval.shape, self.index, checked=mode is None and wrap_negative_indices, wrap=wrap_negative_indices
+        )
         layout = Layout(x.aval.shape, parts)
         return ops.scatter_apply(
             x, layout.vectors(wrap_negative_indices), func, _numbers(layout), update_shape=layout.bare_shape,
@@ -226,7 +243,14 @@ _MAX = _Update(ops.scatter_max_p, lambda old, new: ops.max(old, new), np.maximum
 
 
 def _update(
-    kind: _Update, x: Any, index: Any, values: Any, indices_are_sorted: bool, unique_indices: bool, mode: Any, wrap: bool
+    kind: _Update,
+    x: Any,
+    index: Any,
+    values: Any,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    mode: Any,
+    wrap: bool,
 ) -> Any:
     if mode is None and wrap:
         found = _update_host(kind.ufunc, x, index, values)
@@ -405,7 +429,8 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     ind : integer array
     v : array
     mode : "clip", "wrap" or "drop", optional
-        What happens outside; by default updates are dropped, and indices known to Python or NumPy raise.
+        What happens outside; by default updates are dropped, and indices known to Python or NumPy raise. With "clip", negative
+        indices do not count from the end.
     inplace : bool
         Must be False.
     """
@@ -426,7 +451,8 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     if v.aval.size != 1 and v.aval.size != count:
         flat = hooks.numpy.resize(flat, (count,))
     base = shapes.reshape(a, (a.aval.size,))
-    return shapes.reshape(IndexUpdateRef(base, places).set(flat, mode=mode), a.aval.shape)
+    result = IndexUpdateRef(base, places).set(flat, mode=mode, wrap_negative_indices=mode != "clip")
+    return shapes.reshape(result, a.aval.shape)
 
 
 def put_along_axis(

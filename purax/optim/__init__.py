@@ -7,7 +7,7 @@ updates, state = optimizer.update(gradients, state, params)
 params = optim.apply_updates(params, updates)
 """
 
-from purax.optim import contrib, losses, projections, schedules, transforms, tree, tree_utils
+from purax.optim import contrib, losses, projections, schedules, second_order, transforms, tree, tree_utils
 from purax.optim.algorithms.adabelief import ScaleByBeliefState, adabelief, scale_by_belief
 from purax.optim.algorithms.adadelta import ScaleByAdaDeltaState, adadelta, scale_by_adadelta
 from purax.optim.algorithms.adafactor import FactoredState, adafactor, scale_by_factored_rms
@@ -113,6 +113,7 @@ from purax.optim.losses.classification import (
     kl_divergence_with_log_targets,
     multiclass_hinge_loss,
     multiclass_perceptron_loss,
+    multiclass_sparsemax_loss,
     perceptron_loss,
     poly_loss_cross_entropy,
     safe_softmax_cross_entropy,
@@ -121,6 +122,7 @@ from purax.optim.losses.classification import (
     smooth_labels,
     softmax_cross_entropy,
     softmax_cross_entropy_with_integer_labels,
+    sparsemax_loss,
 )
 from purax.optim.losses.regression import (
     cosine_distance,
@@ -341,6 +343,7 @@ __all__ = [
     "multiclass_generalized_dice_loss",
     "multiclass_hinge_loss",
     "multiclass_perceptron_loss",
+    "multiclass_sparsemax_loss",
     "nadam",
     "nadamw",
     "named_chain",
@@ -400,6 +403,7 @@ __all__ = [
     "scale_by_yogi",
     "scale_by_zoom_linesearch",
     "schedules",
+    "second_order",
     "selective_transform",
     "set_to_zero",
     "sgd",
@@ -415,6 +419,7 @@ __all__ = [
     "snapshot",
     "softmax_cross_entropy",
     "softmax_cross_entropy_with_integer_labels",
+    "sparsemax_loss",
     "squared_error",
     "stateless",
     "stateless_with_tree_map",

@@ -19,7 +19,7 @@ from purax.core.ir import Jaxpr
 from purax.lowering.module import Lowered, lower, strip_locations
 from purax.runtime import executable as runtime_executable
 
-__all__ = ["Compilation", "clear", "compile_jaxpr", "lower_jaxpr"]
+__all__ = ["Compilation", "clear", "compile_jaxpr", "forget", "lower_jaxpr"]
 
 _MEMORY: dict[Any, Any] = {}
 _LIMIT = 4096
@@ -37,23 +37,26 @@ class Compilation:
     donated : tuple of bool
         Inputs whose memory the program may reuse.
     in_placements, out_placements : tuple
-        Placement of each input and wanted placement of each output on a mesh, or ().
+        Placement of each input and wanted placement of each output on a mesh, or (); None leaves it to the partitioner.
+    mesh : Mesh or None
+        The mesh that an SPMD program is split over.
     options : tuple of (str, value)
         XLA flags of this program.
     """
 
-    __slots__ = ("donated", "in_placements", "key", "options", "out_placements", "placement")
+    __slots__ = ("donated", "in_placements", "key", "mesh", "options", "out_placements", "placement")
 
     def __init__(
         self, placement: Any = None, donated: tuple[bool, ...] = (), in_placements: tuple[Any, ...] = (),
-        out_placements: tuple[Any, ...] = (), options: tuple[Any, ...] = (),
+        out_placements: tuple[Any, ...] = (), options: tuple[Any, ...] = (), mesh: Any = None,
     ) -> None:  # fmt: skip
         self.placement = placement
         self.donated = donated
         self.in_placements = in_placements
         self.out_placements = out_placements
         self.options = options
-        self.key = (placement, donated, in_placements, out_placements, options)
+        self.mesh = mesh
+        self.key = (placement, donated, in_placements, out_placements, options, mesh)
 
 
 DEFAULT = Compilation()
@@ -64,8 +67,11 @@ def lower_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Lowered:
     started = time.perf_counter()
     if jaxpr.has_keys:
         jaxpr = hooks.physicalize(jaxpr)
-    attributes = ["{jax.buffer_donor = true}" if d else "" for d in how.donated]
-    lowered = lower(jaxpr, name or "main", attributes)
+    if how.mesh is None:
+        lowered = lower(jaxpr, name or "main", how.donated)
+    else:
+        shardings = [[None if p is None else p.sharding for p in ps] for ps in (how.in_placements, how.out_placements)]
+        lowered = lower(jaxpr, name or "main", how.donated, how.placement.devices, *shardings)
     if events.listening:
         events.emit(events.Lowered(name, len(lowered.text), time.perf_counter() - started))
     return lowered
@@ -110,10 +116,19 @@ def _compile(lowered: Lowered, name: str, out_avals: Sequence[Any], how: Compila
     return runtime_executable.compile_text(
         lowered.text, name=name, out_avals=tuple(out_avals), devices=None if placement is None else placement.devices,
         out_placements=how.out_placements or None, donate=[i for i, d in enumerate(how.donated) if d],
-        options=dict(how.options), callbacks=lowered.callbacks,
+        options=dict(how.options), callbacks=lowered.callbacks, mesh=how.mesh,
     )  # fmt: skip
 
 
 def clear() -> None:
     """Forget the executables of this process."""
     _MEMORY.clear()
+
+
+def forget(jaxprs: Sequence[Jaxpr]) -> None:
+    """Forget the executables of some programs."""
+    gone = {id(made) for jaxpr in jaxprs for key, made in jaxpr.derived.items() if key[0] == "executable"}
+    for jaxpr in jaxprs:
+        jaxpr.derived.clear()
+    for key in [key for key, made in list(_MEMORY.items()) if id(made) in gone]:
+        _MEMORY.pop(key, None)

@@ -15,16 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from purax import config, dtypes, errors
+from purax import config, dtypes
 from purax.core import trace as tracing
 from purax.core.hooks import hooks
 from purax.core.ir import Equation, Jaxpr, Var
 from purax.core.trace import Tracer, aval_of
-from purax.pipeline import debug
-from purax.pipeline.compile import Compilation, compile_jaxpr
+from purax.pipeline import debug, placed
+from purax.pipeline.compile import compile_jaxpr
+from purax.pipeline.debug import unusual
 from purax.runtime import client
-from purax.runtime.array import Array, wrap_buffer, wrap_host, wrap_placed
-from purax.runtime.transfer import HOST_LIMIT, device_put, put
+from purax.runtime.array import Array, wrap_buffer, wrap_host
+from purax.runtime.transfer import HOST_LIMIT, put
 
 __all__ = ["as_array", "evaluate", "quiet"]
 
@@ -121,76 +122,29 @@ def program_kernel(jaxpr: Jaxpr, name: str) -> Kernel:
     """A function of Arrays that runs the compiled `jaxpr`; compiled on first use."""
     outs = jaxpr.out_avals
     single = outs[0] if len(outs) == 1 else None
-    ready: list[Any] = []
+    run: Any = None
 
     def kernel(arrays: Any) -> tuple[Any, ...]:
+        nonlocal run
         buffers = []
         for x in arrays:
             if x._placement is not None:
-                return placed_call(jaxpr, name, arrays)
+                return placed.call(jaxpr, name, arrays)
             buffer = x._buf
             buffers.append(x.buffer if buffer is None else buffer)
-        if not ready:
-            if client.default_placement() is not None:
-                return placed_call(jaxpr, name, arrays)
-            ready.append(compile_jaxpr(jaxpr, name).run)
-        elif not arrays and client.default_placement() is not None:
-            return placed_call(jaxpr, name, arrays)
-        results = ready[0](buffers)
-        if single is not None:
-            out = (wrap_buffer(single, results[0]),)
-        else:
-            out = tuple([wrap_buffer(aval, buffer) for aval, buffer in zip(outs, results, strict=True)])
+        if unusual.count or run is None:
+            if client.default_placement() is not None or placed.mesh_of(jaxpr) is not None:
+                return placed.call(jaxpr, name, arrays)
+            run = compile_jaxpr(jaxpr, name).run
+        results = run(buffers)
+        if single is not None and not unusual.count:
+            return (wrap_buffer(single, results[0]),)
+        out = tuple([wrap_buffer(aval, buffer) for aval, buffer in zip(outs, results, strict=True)])
         if debug.active():
             debug.check(name, out)
         return out
 
     return kernel
-
-
-def placed_call(jaxpr: Jaxpr, name: str, arrays: Any) -> tuple[Any, ...]:
-    """Run a program where its operands live."""
-    placement = common_placement(name, arrays)
-    how = Compilation(placement)
-    executable = compile_jaxpr(jaxpr, name, how)
-    results = executable.run([move(x, placement).buffer for x in arrays])
-    return tuple([wrap_placed(aval, buffer, placement) for aval, buffer in zip(jaxpr.out_avals, results, strict=True)])
-
-
-def move(x: Any, placement: Any) -> Any:
-    """`x` on the devices of `placement`."""
-    if x._placement is placement:
-        return x
-    return device_put(x, placement.sharding)
-
-
-def common_placement(name: str, arrays: Any) -> Any:
-    """Where a computation on `arrays` runs: the one placement that the user asked for, else the default.
-
-    Raises
-    ------
-    ValueError
-        Two operands are committed to different devices.
-    """
-    chosen = None
-    loose = None
-    for x in arrays:
-        placement = x._placement
-        if placement is None:
-            continue
-        if not placement.committed:
-            loose = loose or placement
-        elif chosen is None:
-            chosen = placement
-        elif set(placement.devices) != set(chosen.devices):
-            raise ValueError(
-                errors.explain(
-                    f"Received incompatible devices for {name}: operands are committed to {list(chosen.devices)} and {list(placement.devices)}.",
-                    "An operation runs on one set of devices, and purax does not move arrays that were placed on purpose.",
-                    "move one of them: purax.device_put(x, device).",
-                )
-            )
-    return chosen or loose or client.default_placement()
 
 
 # --- host kernels -----------------------------------------------------------------------------------------------------------
@@ -235,12 +189,12 @@ def host_kernel(
                     return compiled(arrays)
                 value = x.host
             values.append(value)
-        if not _on_host():
+        if (unusual.count or not _cpu_is_default) and not _on_host():
             return compiled(arrays)
-        if single:
-            out = (wrap_host(out_aval, quiet(function, *values)),)
-        else:
-            out = tuple([wrap_host(aval, value) for aval, value in zip(outs, quiet(function, *values), strict=True)])
+        results = quiet(function, *values)
+        if single and not unusual.count:
+            return (wrap_host(out_aval, results),)
+        out = tuple([wrap_host(aval, value) for aval, value in zip(outs, (results,) if single else results, strict=True)])
         if debug.active():
             debug.check(primitive.name, out)
         return out
@@ -248,14 +202,15 @@ def host_kernel(
     return kernel
 
 
-_cpu_is_default: list[bool] = []
+_cpu_is_default: list[bool] = []  # filled once it is known to be so, emptied when backends change
 client._on_clear.append(_cpu_is_default.clear)
 
 
 def _on_host() -> bool:
-    if not _cpu_is_default:
-        _cpu_is_default.append(client.is_cpu_default())
-    return _cpu_is_default[0] and config.current().default_device is None
+    if not client.is_cpu_default():
+        return False
+    _cpu_is_default[:] = [True]
+    return config.current().default_device is None
 
 
 hooks.evaluate = evaluate

@@ -36,7 +36,7 @@ class ConvertElementType(Primitive):
         """The operand's shape, the new dtype."""
         if isinstance(operand.dtype, dtypes.KeyDtype) or isinstance(new_dtype, dtypes.KeyDtype):
             if operand.dtype is not new_dtype:
-                raise errors.DTypeError(
+                raise errors.TypePromotionError(
                     f"random keys cannot be converted ({operands.dtype_name(operand)} to {operands.dtype_name(new_dtype)}); "
                     "use random.key_data and random.wrap_key_data"
                 )

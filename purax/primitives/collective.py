@@ -408,7 +408,7 @@ class AllToAll(Exchange):
 
     def lower(self, b: Any, ins: Any, outs: Any, *, axes: Any, split: int, joined: int, size: int, groups: Any) -> Any:
         """`stablehlo.all_to_all`."""
-        text = f"split_dimension = {split} : i64, concat_dimension = {joined} : i64, split_count = {size} : i64, {_ids(b, axes, groups)}, {_channel(b)}"  # noqa: E501
+        text = f"split_dimension = {split} : i64, concat_dimension = {joined} : i64, split_count = {size} : i64, {_ids(b, axes, groups)}, {_channel(b)}"
         return [b.emit(f'"stablehlo.all_to_all"({ins[0]}) <{{{text}}}> : ({ins[0].hlo}) -> {outs[0].hlo}', outs[0])]
 
 
@@ -665,7 +665,7 @@ def all_to_all(x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axi
         gone: tuple[int, ...] = ()
         if not tiled:
             if sizes[split] != size:
-                raise ValueError(f"all_to_all requires the size of the mapped axis axis_name to equal x.shape[split_axis], but they are {size} and {sizes[split]} respectively.")  # noqa: E501
+                raise ValueError(f"all_to_all requires the size of the mapped axis axis_name to equal x.shape[split_axis], but they are {size} and {sizes[split]} respectively.")
             if split < joined:
                 joined += 1
             elif split > joined:

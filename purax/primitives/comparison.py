@@ -13,7 +13,7 @@ from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.primitives import base, elementwise, operands, shape
 from purax.primitives.base import is_linear
-from purax.primitives.family import ANY, FLOAT, HOST, ORDERED, Elementwise, on
+from purax.primitives.family import ANY, FLOAT, HOST, ORDERED, Elementwise, Kinds, on
 
 __all__ = [
     "clamp", "clamp_p", "eq", "eq_p", "eq_to_p", "ge", "ge_p", "gt", "gt_p", "is_finite", "is_finite_p", "le", "le_p", "le_to_p",
@@ -44,8 +44,15 @@ def _comparison(name: str, kinds: Any, direction: str, ufunc: Any) -> Elementwis
     )  # fmt: skip
 
 
-eq_p = _comparison("eq", ANY, "EQ", np.equal)
-ne_p = _comparison("ne", ANY, "NE", np.not_equal)
+class _WithKeys(Kinds):
+    """The dtypes given, and those of random keys, whose words `transforms/keys.py` compares."""
+
+    def __contains__(self, dtype: object) -> bool:
+        return isinstance(dtype, dtypes.KeyDtype) or super().__contains__(dtype)
+
+
+eq_p = _comparison("eq", _WithKeys(ANY.words, ANY), "EQ", np.equal)
+ne_p = _comparison("ne", _WithKeys(ANY.words, ANY), "NE", np.not_equal)
 lt_p = _comparison("lt", ORDERED, "LT", np.less)
 le_p = _comparison("le", ORDERED, "LE", np.less_equal)
 gt_p = _comparison("gt", ORDERED, "GT", np.greater)

@@ -131,16 +131,24 @@ class Gather(Primitive):
         check_numbers(x, indices, numbers.collapsed_slice_dims, numbers.start_index_map, numbers.operand_batching_dims,
                       numbers.start_indices_batching_dims, "collapsed_slice_dims", "start_index_map")  # fmt: skip
         if len(slice_sizes) != x.ndim:
-            raise errors.ShapeError(f"slice_sizes {slice_sizes} must have one entry for each of the {x.ndim} operand axes")
+            raise errors.ShapeError(
+                f"slice_sizes {slice_sizes} must have one entry for each of the {x.ndim} operand axes"
+            )
         if any(not 0 <= size <= n for size, n in zip(slice_sizes, x.shape, strict=True)):
-            raise errors.ShapeError(f"slice_sizes {slice_sizes} must be non-negative and fit into the operand's shape {x.shape}")
+            raise errors.ShapeError(
+                f"slice_sizes {slice_sizes} must be non-negative and fit into the operand's shape {x.shape}"
+            )
         dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
         if any(slice_sizes[d] > 1 for d in dropped):
             raise errors.ShapeError(f"slice_sizes {slice_sizes} must be 1 at the collapsed and batching axes {dropped}")
         window = [slice_sizes[d] for d in window_axes(x.ndim, *dropped_axes(numbers))]
         outer, total = indices.shape[:-1], indices.ndim - 1 + len(window)
         offsets = numbers.offset_dims
-        if len(offsets) != len(window) or list(offsets) != sorted(set(offsets)) or any(not 0 <= d < total for d in offsets):
+        if (
+            len(offsets) != len(window)
+            or list(offsets) != sorted(set(offsets))
+            or any(not 0 <= d < total for d in offsets)
+        ):
             raise errors.ShapeError(f"offset_dims {offsets} must be {len(window)} increasing axes of the result, "
                                     f"which has {total}")  # fmt: skip
         rest, inner = iter(outer), iter(window)
@@ -192,7 +200,9 @@ class Gather(Primitive):
             None,
         )  # fmt: skip
 
-    def batch(self, axis: Any, operands: Any, dims: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: Any) -> Any:
+    def batch(
+        self, axis: Any, operands: Any, dims: Any, *, dimension_numbers: Any, slice_sizes: Any, **params: Any
+    ) -> Any:
         (x, indices), (dx, di), n = operands, dims, dimension_numbers
         up = shifted
         if di is None:
@@ -267,7 +277,9 @@ def check_numbers(
         if len(set(axes)) != len(axes) or any(not 0 <= d < ndim for d in axes):
             raise errors.ShapeError(f"{name} must be distinct axes in range({ndim}), got {tuple(axes)}")
     if list(dropped) != sorted(dropped) or list(batching) != sorted(batching):
-        raise errors.ShapeError(f"{dropped_name} and operand_batching_dims must be sorted, got {dropped} and {batching}")
+        raise errors.ShapeError(
+            f"{dropped_name} and operand_batching_dims must be sorted, got {dropped} and {batching}"
+        )
     if set(batching) & (set(dropped) | set(index_map)):
         raise errors.ShapeError(f"operand_batching_dims {batching} must not occur in {dropped_name} or {map_name}")
     if len(batching) != len(index_batching):
@@ -290,7 +302,9 @@ def within_bounds(indices: Any, limits: Sequence[int]) -> Any:
     return reduction.reduce_and_p.bind1(inside, axes=(aval.ndim - 1,))
 
 
-def _gather_or_fill(x: Any, indices: Any, *, fill_value: Any, dimension_numbers: Any, slice_sizes: Any, **params: Any) -> Any:
+def _gather_or_fill(
+    x: Any, indices: Any, *, fill_value: Any, dimension_numbers: Any, slice_sizes: Any, **params: Any
+) -> Any:
     """FILL_OR_DROP by a clipping gather and a mask."""
     sizes = aval_of(x).shape
     out = gather_p.bind1(x, indices, dimension_numbers=dimension_numbers, slice_sizes=slice_sizes,

@@ -19,8 +19,6 @@ from purax.primitives.scatter import (
     scatter,
     scatter_add,
     scatter_add_p,
-    scatter_apply,
-    scatter_apply_p,
     scatter_max,
     scatter_max_p,
     scatter_min,
@@ -31,6 +29,7 @@ from purax.primitives.scatter import (
     scatter_sub,
     scatter_sub_p,
 )
+from purax.primitives.scatter_apply import scatter_apply, scatter_apply_p
 from purax.primitives.slicing import (
     dynamic_index_in_dim,
     dynamic_slice,

@@ -205,7 +205,9 @@ class Slice(LinearUnary):
 
     def infer(self, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
         if not len(start_indices) == len(limit_indices) == len(strides) == x.ndim:
-            raise errors.ShapeError(f"start_indices, limit_indices and strides must have one entry for each of {x.ndim} axes")
+            raise errors.ShapeError(
+                f"start_indices, limit_indices and strides must have one entry for each of {x.ndim} axes"
+            )
         for n, start, limit, stride in zip(x.shape, start_indices, limit_indices, strides, strict=True):
             if not 0 <= start <= limit <= n:
                 raise errors.ShapeError(f"slice must satisfy 0 <= start <= limit <= size for each axis, got start_indices "
@@ -229,7 +231,9 @@ class Slice(LinearUnary):
         zero = shape.scalar(0, aval_of(t).dtype)
         return (pad_p.bind1(t, zero, padding_config=tuple(config)),)
 
-    def batch(self, axis: Any, operands: Any, dims: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+    def batch(
+        self, axis: Any, operands: Any, dims: Any, *, start_indices: Any, limit_indices: Any, strides: Any
+    ) -> Any:
         (d,) = dims
         return (
             self.bind1(
@@ -389,9 +393,7 @@ def strided(x: Any, strides: tuple[int, ...]) -> Any:
     return slice_p.bind1(x, start_indices=(0,) * len(sizes), limit_indices=sizes, strides=strides)
 
 
-def slice_in_dim(
-    operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
-) -> Any:
+def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Any:
     """A static slice along one axis; negative bounds count from the end, None means the end of the array."""
     sizes = aval_of(operand).shape
     axis = shape.canonical_axis(axis, len(sizes))

@@ -13,6 +13,12 @@ from purax.primitives.determinant import det, det_p, slogdet, slogdet_p
 from purax.primitives.factoring import (
     cholesky,
     cholesky_p,
+    lu,
+    lu_p,
+    lu_pivots_to_permutation,
+    lu_pivots_to_permutation_p,
+)  # fmt: skip
+from purax.primitives.reflecting import (
     geqp3,
     geqp3_p,
     geqrf,
@@ -21,10 +27,6 @@ from purax.primitives.factoring import (
     hessenberg_p,
     householder_product,
     householder_product_p,
-    lu,
-    lu_p,
-    lu_pivots_to_permutation,
-    lu_pivots_to_permutation_p,
     ormqr,
     ormqr_p,
     qr,
@@ -69,7 +71,7 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
     The rows of R and w are brought to triangular form by reflections.
     """
     stacked = joining.concatenate([r_matrix, shape.expand_dims(w_vector, (0,))], 0)
-    (_, r) = factoring.qr(stacked, full_matrices=False)
+    (_, r) = qr(stacked, full_matrices=False)
     signs = elementwise.sign(lapack.diagonal(r))
     signs = elementwise.select(elementwise.eq(signs, shape.full_like(signs, 0)), shape.full_like(signs, 1), signs)
     return elementwise.mul(r, spectral.column_of(signs, r))

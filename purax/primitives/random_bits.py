@@ -409,7 +409,7 @@ class RandomBits(KeyPrimitive):
             drawn = first.astype(np.uint64) << np.uint64(32) | second
         else:
             drawn = (first ^ second).astype(dtype)
-        return (drawn.reshape(*words.shape[:-1], *shape),)
+        return (drawn.reshape((*words.shape[:-1], *shape)),)
 
     def batch(self, axis: Any, values: Any, dims: Any, **params: Any) -> Any:
         """Keys along any axes."""

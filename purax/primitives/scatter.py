@@ -15,10 +15,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.core.aval import array_aval
-from purax.core.interpret import reference_eval
-from purax.core.ir import Jaxpr, Literal, intern
-from purax.core.primitive import Linear, Primitive, Undefined
-from purax.core.stage import stage
+from purax.core.primitive import Linear, Primitive
 from purax.core.trace import aval_of
 from purax.primitives.gather import (
     GatherDimensionNumbers,
@@ -34,8 +31,6 @@ __all__ = [
     "scatter",
     "scatter_add",
     "scatter_add_p",
-    "scatter_apply",
-    "scatter_apply_p",
     "scatter_max",
     "scatter_max_p",
     "scatter_min",
@@ -139,21 +134,23 @@ class Scatter(Primitive):
         x = shape.align_batch(x, dx, axis.size, 0)
         updates = shape.align_batch(updates, du, axis.size, 0)
         indices = indices if di is None else shape.move_batch_axis(indices, di, 0)
-        numbers = _batched_numbers(dimension_numbers, di is not None)
+        numbers = batched_numbers(dimension_numbers, di is not None)
         return (self.bind1(x, indices, updates, dimension_numbers=numbers, **params),), (0,)
 
     def lower(self, b: Any, ins: Any, outs: Any, **params: Any) -> Any:
         x, indices, updates = ins
         if updates.aval.size == 0 or x.aval.size == 0:
             return [x]
-        return emit_scatter(b, [x], indices, [updates], outs, lambda inner, old, new: [self.combine(inner, old, new)], **params)
+        return emit_scatter(
+            b, [x], indices, [updates], outs, lambda inner, old, new: [self.combine(inner, old, new)], **params
+        )
 
     def combine(self, b: Any, old: Any, new: Any) -> Any:
         """Emit the new element."""
         return b.emit(f"{self.operation} {old}, {new} : {old.hlo}", old.aval) if self.operation else new
 
 
-def _batched_numbers(n: ScatterDimensionNumbers, indices_batched: bool) -> ScatterDimensionNumbers:
+def batched_numbers(n: ScatterDimensionNumbers, indices_batched: bool) -> ScatterDimensionNumbers:
     """The numbers with a leading batch axis of operand and updates, and of the indices if they have one."""
     up = shifted
     inserted, index_map = up(n.inserted_window_dims), up(n.scatter_dims_to_operand_dims)
@@ -175,7 +172,10 @@ def emit_scatter(
         sizes = window_sizes(x.shape, updates[0].shape, n)
         limits = [x.shape[d] - sizes[d] for d in n.scatter_dims_to_operand_dims]
         (indices,) = b.inline(_clamped, [indices], limits=limits)
-    fields = [f"update_window_dims = {list(n.update_window_dims)}", f"inserted_window_dims = {list(n.inserted_window_dims)}"]
+    fields = [
+        f"update_window_dims = {list(n.update_window_dims)}",
+        f"inserted_window_dims = {list(n.inserted_window_dims)}",
+    ]
     if n.operand_batching_dims:
         fields += [f"input_batching_dims = {list(n.operand_batching_dims)}",
                    f"scatter_indices_batching_dims = {list(n.scatter_indices_batching_dims)}"]  # fmt: skip
@@ -248,7 +248,9 @@ class ScatterSet(Scatter):
         x, indices, updates = primals
         count = aval_of(indices).size // max(1, aval_of(indices).shape[-1])
         if params["unique_indices"] or count <= 1 or (tangents[0] is None and tangents[2] is None):
-            return self._jvp_linear(primals, tangents, {**params, "unique_indices": params["unique_indices"] or count <= 1})
+            return self._jvp_linear(
+                primals, tangents, {**params, "unique_indices": params["unique_indices"] or count <= 1}
+            )
         # Number the updates, scatter the numbers: an element's number tells which update it kept (0: none). The tangent is then
         # a sum without conflicts, so that it can be transposed.
         aval = aval_of(updates)
@@ -366,7 +368,10 @@ class ScatterExtremum(Scatter):
         reached = elementwise.eq(updates, read_back(out, indices, updates, params))
         one, own = shape.full_like_aval(aval_of(updates), 1), shape.full_like_aval(aval_of(x), 1)
         count = scatter_add_p.bind1(
-            elementwise.select(kept, own, _zeros(x, x)), indices, elementwise.select(reached, one, _zeros(one, one)), **params
+            elementwise.select(kept, own, _zeros(x, x)),
+            indices,
+            elementwise.select(reached, one, _zeros(one, one)),
+            **params,
         )
         t_x = _zeros(x, x) if tangents[0] is None else elementwise.select(kept, tangents[0], _zeros(x, x))
         tangent = t_x
@@ -390,112 +395,12 @@ class ScatterMax(ScatterExtremum):
     meets = np.maximum
 
 
-class ScatterApply(Primitive):
-    """`*operands, indices`: a scalar program applied to the elements at each window, once for each window that meets them.
-
-    The program takes and returns one scalar per operand; operands have equal shapes. Its derivative needs the values between
-    repeated applications, so the jvp scatters the program together with its Jacobian.
-    """
-
-    transpose = Undefined("the program need not be linear")
-
-    def infer(self, *operands: Any, dimension_numbers: Any, update_shape: Any, program: Jaxpr, **params: Any) -> Any:
-        *xs, indices = operands
-        for x in xs:
-            scatter_p.infer(x, indices, x.update(shape=update_shape), dimension_numbers=dimension_numbers)
-        if program.in_avals != program.out_avals or [a.dtype for a in program.in_avals] != [x.dtype for x in xs]:
-            raise errors.DTypeError("the applied function must return a scalar of the operand's dtype")
-        return tuple(xs)
-
-    def reference(self, *operands: Any, dimension_numbers: Any, update_shape: Any, mode: Any, program: Jaxpr, **_: Any) -> Any:
-        *xs, indices = operands
-        outs = [np.array(x) for x in xs]
-        places, values = host_places(xs[0], indices, np.zeros(update_shape, bool), dimension_numbers, mode)
-        if values.size:
-            for place in zip(*[np.ravel(i) for i in places], strict=True):
-                for out, new in zip(outs, reference_eval(program, (), *[out[place] for out in outs]), strict=True):
-                    out[place] = new
-        return tuple(outs)
-
-    def jvp(self, primals: Any, tangents: Any, *, program: Jaxpr, **params: Any) -> Any:
-        *xs, indices = primals
-        count = len(xs)
-        if all(t is None for t in tangents):
-            return self.bind(*primals, program=program, **params), (None,) * count
-        ones = [[shape.full_like_aval(aval_of(xs[i]), int(i == j)) for j in range(count)] for i in range(count)]
-        widened = _with_jacobian(program)
-        outs = self.bind(*xs, *[m for row in ones for m in row], indices, program=widened, **params)
-        values, jacobian = outs[:count], outs[count:]
-        out_tangents: list[Any] = []
-        for i in range(count):
-            total = None
-            for j in range(count):
-                if tangents[j] is not None:
-                    part = elementwise.strong_mul(tangents[j], jacobian[i * count + j])
-                    total = base.add_tangents(total, part)
-            out_tangents.append(total)
-        return values, tuple(out_tangents)
-
-    def batch(self, axis: Any, operands: Any, dims: Any, *, dimension_numbers: Any, update_shape: Any, **params: Any) -> Any:
-        *xs, indices = operands
-        *x_dims, d = dims
-        xs = [shape.align_batch(x, dx, axis.size, 0) for x, dx in zip(xs, x_dims, strict=True)]
-        indices = indices if d is None else shape.move_batch_axis(indices, d, 0)
-        numbers = _batched_numbers(dimension_numbers, d is not None)
-        outs = self.bind(*xs, indices, dimension_numbers=numbers, update_shape=(axis.size, *update_shape), **params)
-        return outs, (0,) * len(outs)
-
-    def lower(self, b: Any, ins: Any, outs: Any, *, update_shape: Any, program: Jaxpr, **params: Any) -> Any:
-        *xs, indices = ins
-        if 0 in update_shape or 0 in xs[0].shape:
-            return xs
-        updates = [b.constant(0, x.aval.update(shape=update_shape, weak_type=False)) for x in xs]
-        return emit_scatter(b, xs, indices, updates, outs, lambda inner, *old: inner.jaxpr(program, old[: len(xs)]), **params)
-
-
-def _with_jacobian(program: Jaxpr) -> Jaxpr:
-    """`(x, M) -> (f(x), J(x) M)` for the scalar program f: x of n scalars, M of n * n, row by row."""
-    found = program.derived.get("jacobian")
-    if found is None:
-        n = len(program.invars)
-
-        def widened(*operands: Any) -> Any:
-            xs, matrix = operands[:n], operands[n:]
-            values: Any = None
-            columns = []
-            for j in range(n):
-                values, tangents = _push_forward(program, xs, [matrix[i * n + j] for i in range(n)])
-                columns.append([base.instantiate(t, v) for t, v in zip(tangents, values, strict=True)])
-            return [*values, *[columns[j][i] for i in range(n) for j in range(n)]]
-
-        avals = program.in_avals
-        closed = stage(widened, [*avals, *[a.strip_weak() for a in avals for _ in avals]], kind="lowering")
-        found = program.derived["jacobian"] = intern(closed.jaxpr)
-    return found
-
-
-def _push_forward(program: Jaxpr, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Outputs and output tangents of a program, by the jvp rules of its primitives."""
-    values: dict[Any, tuple[Any, Any]] = dict(zip(program.invars, zip(primals, tangents, strict=True), strict=True))
-
-    def read(atom: Any) -> tuple[Any, Any]:
-        return (atom.val, None) if type(atom) is Literal else values[atom]
-
-    for eqn in program.eqns:
-        xs, ts = zip(*[read(atom) for atom in eqn.invars], strict=True) if eqn.invars else ((), ())
-        outs, out_tangents = eqn.primitive.jvp(xs, ts, **eqn.params)
-        values.update(zip(eqn.outvars, zip(outs, out_tangents, strict=True), strict=True))
-    pairs = [read(atom) for atom in program.outvars]
-    return [p for p, _ in pairs], [t for _, t in pairs]
-
-
 scatter_p = ScatterSet("scatter")
 scatter_add_p = ScatterAdd("scatter_add")
 scatter_sub_p = ScatterSub("scatter_sub")
 scatter_mul_p = ScatterMul("scatter_mul")
 scatter_min_p = ScatterMin("scatter_min")
 scatter_max_p = ScatterMax("scatter_max")
-scatter_apply_p = ScatterApply("scatter_apply")
 
 
 # --- the user's functions ---------------------------------------------------------------------------------------------
@@ -508,12 +413,12 @@ def _scatter(
     if isinstance(updates, (bool, int, float, complex)):
         updates = shape.scalar(updates, aval_of(operand).dtype)
     return primitive.bind1(
-        operand, indices, updates, dimension_numbers=_tuples(numbers), indices_are_sorted=bool(indices_are_sorted),
+        operand, indices, updates, dimension_numbers=plain_numbers(numbers), indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices), mode=GatherScatterMode.from_any(mode),
     )  # fmt: skip
 
 
-def _tuples(numbers: ScatterDimensionNumbers) -> ScatterDimensionNumbers:
+def plain_numbers(numbers: ScatterDimensionNumbers) -> ScatterDimensionNumbers:
     return ScatterDimensionNumbers(*[tuple([operator.index(d) for d in axes]) for axes in numbers])
 
 
@@ -553,7 +458,9 @@ def scatter(
     ----------
     https://openxla.org/stablehlo/spec#scatter
     """
-    return _scatter(scatter_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted, unique_indices, mode)
+    return _scatter(
+        scatter_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted, unique_indices, mode
+    )
 
 
 def scatter_add(
@@ -561,7 +468,9 @@ def scatter_add(
     indices_are_sorted: bool = False, unique_indices: bool = False, mode: str | GatherScatterMode | None = None,
 ) -> Any:  # fmt: skip
     """Add updates to the windows at the index vectors; see `scatter`."""
-    return _scatter(scatter_add_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted, unique_indices, mode)
+    return _scatter(
+        scatter_add_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted, unique_indices, mode
+    )
 
 
 def scatter_sub(
@@ -569,7 +478,9 @@ def scatter_sub(
     indices_are_sorted: bool = False, unique_indices: bool = False, mode: str | GatherScatterMode | None = None,
 ) -> Any:  # fmt: skip
     """Subtract updates from the windows at the index vectors; see `scatter`."""
-    return _scatter(scatter_sub_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted, unique_indices, mode)
+    return _scatter(
+        scatter_sub_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted, unique_indices, mode
+    )
 
 
 def scatter_mul(
@@ -577,7 +488,9 @@ def scatter_mul(
     indices_are_sorted: bool = False, unique_indices: bool = False, mode: str | GatherScatterMode | None = None,
 ) -> Any:  # fmt: skip
     """Multiply the windows at the index vectors by updates; see `scatter`."""
-    return _scatter(scatter_mul_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted, unique_indices, mode)
+    return _scatter(
+        scatter_mul_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted, unique_indices, mode
+    )
 
 
 def scatter_min(
@@ -585,7 +498,9 @@ def scatter_min(
     indices_are_sorted: bool = False, unique_indices: bool = False, mode: str | GatherScatterMode | None = None,
 ) -> Any:  # fmt: skip
     """Minimum of the windows at the index vectors and updates; see `scatter`."""
-    return _scatter(scatter_min_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted, unique_indices, mode)
+    return _scatter(
+        scatter_min_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted, unique_indices, mode
+    )
 
 
 def scatter_max(
@@ -593,62 +508,10 @@ def scatter_max(
     indices_are_sorted: bool = False, unique_indices: bool = False, mode: str | GatherScatterMode | None = None,
 ) -> Any:  # fmt: skip
     """Maximum of the windows at the index vectors and updates; see `scatter`."""
-    return _scatter(scatter_max_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted, unique_indices, mode)
+    return _scatter(
+        scatter_max_p, operand, scatter_indices, updates, dimension_numbers, indices_are_sorted, unique_indices, mode
+    )
 
 
-def scatter_apply(
-    operand: Any, scatter_indices: Any, func: Callable[[Any], Any], dimension_numbers: ScatterDimensionNumbers, *,
-    update_shape: Sequence[int] = (), indices_are_sorted: bool = False, unique_indices: bool = False,
-    mode: str | GatherScatterMode | None = None,
-) -> Any:  # fmt: skip
-    """Apply `func` to the elements in the windows at the index vectors, once for each window that meets them.
-
-    Parameters
-    ----------
-    operand : array
-    scatter_indices : integer array
-        Index vectors along the last axis.
-    func : callable
-        Takes a scalar and returns a scalar; the result is converted to the operand's dtype.
-    dimension_numbers : ScatterDimensionNumbers
-    update_shape : sequence of int
-        Shape that updates would have.
-    indices_are_sorted, unique_indices, mode
-        As in `scatter`.
-
-    Returns
-    -------
-    array of the operand's shape and dtype
-
-    Raises
-    ------
-    ShapeError
-        `func` does not return a scalar.
-    """
-    aval = aval_of(operand)
-    scalar = array_aval((), aval.dtype)
-
-    def flat(x: Any) -> Any:
-        out = func(x)
-        if aval_of(out).shape:
-            raise errors.ShapeError(f"scatter_apply: func must return a scalar, it returned shape {aval_of(out).shape}")
-        return (cast.convert_element_type(out, aval.dtype),)
-
-    closed = stage(flat, [scalar], kind="scatter_apply")
-    numbers, parsed = _tuples(dimension_numbers), GatherScatterMode.from_any(mode)
-    params = {"dimension_numbers": numbers, "indices_are_sorted": bool(indices_are_sorted),
-              "unique_indices": bool(unique_indices), "mode": parsed}  # fmt: skip
-    if not closed.consts:
-        return scatter_apply_p.bind1(operand, scatter_indices, update_shape=shape.canonical_shape(update_shape),
-                                     program=intern(closed.jaxpr), **params)  # fmt: skip
-    # The function uses traced values from outside, which a scalar program cannot hold: apply it to all windows at once.
-    like = shape.full(shape.canonical_shape(update_shape), 0, aval.dtype)
-    windows = read_back(operand, scatter_indices, like, params)
-    news = func(windows)
-    if aval_of(news).shape != aval_of(windows).shape:
-        raise errors.ShapeError("scatter_apply: a function that uses traced values must be elementwise")
-    return scatter_p.bind1(operand, scatter_indices, cast.convert_element_type(news, aval.dtype), **params)
-
-
-from purax.primitives import base, cast, elementwise, gather, shape  # noqa: E402  (siblings import this module's names)
+from purax.primitives import base, elementwise, gather, shape  # noqa: E402  (siblings import this module's names)
 from purax.runtime.array import wrap_host  # noqa: E402

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data movement with static shapes: broadcast, reshape, transpose, reverse, iota, and what they build.
+"""Data movement with static shapes: broadcast, reshape, transpose, reverse.
 
 Every primitive here is linear and moves elements without touching their bits, so `reference` is exact for all dtypes. Most
-references return views of their operand. Cutting and joining (`joining.py`) belong to the same family and are offered here too.
+references return views of their operand. Filling (`filling.py`) and cutting and joining (`joining.py`) belong to the same
+family and are offered here too.
 """
 
 from __future__ import annotations
@@ -11,20 +12,14 @@ import builtins
 import math
 import operator
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from purax import dtypes, errors
-from purax.core.aval import array_aval
-from purax.core.hooks import hooks
-from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
-from purax.lazy import lazy
 from purax.primitives.base import LinearUnary
-from purax.runtime.array import wrap_host
 
 __all__ = [
     "broadcast",
@@ -63,8 +58,6 @@ __all__ = [
     "transpose_p",
     "unstack",
 ]
-
-transfer = lazy("purax.runtime.transfer")
 
 # --- arguments --------------------------------------------------------------------------------------------------------
 
@@ -160,13 +153,17 @@ class BroadcastInDim(LinearUnary):
     def infer(self, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Any:
         dims = broadcast_dimensions
         if len(dims) != x.ndim:
-            raise errors.ShapeError(f"broadcast_dimensions {dims} must name one axis for each of the {x.ndim} operand axes")
+            raise errors.ShapeError(
+                f"broadcast_dimensions {dims} must name one axis for each of the {x.ndim} operand axes"
+            )
         if any(a >= b for a, b in pairwise(dims)):
             raise errors.ShapeError(f"broadcast_dimensions must be strictly increasing, got {dims}")
         if any(not 0 <= d < len(shape) for d in dims):
             raise errors.ShapeError(f"broadcast_dimensions {dims} must be axes of the result shape {shape}")
         if any(size not in (1, shape[d]) for size, d in zip(x.shape, dims, strict=True)):
-            raise errors.ShapeError(f"operand sizes must be 1 or equal those of shape {shape} at broadcast_dimensions {dims}")
+            raise errors.ShapeError(
+                f"operand sizes must be 1 or equal those of shape {shape} at broadcast_dimensions {dims}"
+            )
         return (x.update(shape=shape),)
 
     def reference(self, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Any:
@@ -175,7 +172,11 @@ class BroadcastInDim(LinearUnary):
             for size, d in zip(x.shape, broadcast_dimensions, strict=True):
                 sizes[d] = size
             x = x.reshape(sizes)
-        return (np.broadcast_to(x, shape),)
+        if math.prod(shape) > 4096:
+            return (np.broadcast_to(x, shape),)
+        out = np.empty(shape, x.dtype)  # for few elements a copy takes a third of the time of a view
+        out[...] = x
+        return (out,)
 
     def transpose(self, cotangents: Any, operands: Any, *, shape: Any, broadcast_dimensions: Any) -> Any:
         (t,) = cotangents
@@ -313,38 +314,6 @@ squeeze_p = Squeeze("squeeze")
 rev_p = Rev("rev")
 
 
-# --- iota -------------------------------------------------------------------------------------
-
-
-class Iota(Primitive):
-    """0, 1, 2, ... along `dimension` of `shape`."""
-
-    exact = True
-
-    def infer(self, *, dtype: Any, shape: tuple[int, ...], dimension: int) -> Any:
-        if dtypes.is_key(dtype) or dtypes.is_bool(dtype):
-            raise errors.DTypeError(f"iota does not accept dtype {dtype}; ask for a numeric dtype")
-        if not 0 <= dimension < len(shape):
-            raise errors.ShapeError(f"dimension {dimension} must be an axis of shape {shape}")
-        return (array_aval(shape, dtype),)
-
-    def reference(self, *, dtype: Any, shape: tuple[int, ...], dimension: int) -> Any:
-        line = np.arange(shape[dimension]).astype(dtype)
-        return (np.broadcast_to(line.reshape([-1 if d == dimension else 1 for d in range(len(shape))]), shape),)
-
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        return self.bind(**params), (None,)
-
-    def batch(self, axis: Any, operands: Any, dims: Any, **params: Any) -> Any:
-        return self.bind(**params), (None,)
-
-    def lower(self, b: Any, ins: Any, outs: Any, *, dtype: Any, shape: Any, dimension: int) -> Any:
-        return [b.emit(f"stablehlo.iota dim = {dimension} : {outs[0].hlo}", outs[0])]
-
-
-iota_p = Iota("iota")
-
-
 def inverse_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
     """The permutation that undoes `permutation`."""
     inverse = [0] * len(permutation)
@@ -375,35 +344,6 @@ def broadcast_batch(x: Any, size: int, dim: int) -> Any:
 def align_batch(x: Any, dim: int | None, size: int, target: int) -> Any:
     """`x` with its batch axis at `target`: moved there, or made when there is none (`dim` None)."""
     return broadcast_batch(x, size, target) if dim is None else move_batch_axis(x, dim, target)
-
-
-@lru_cache(maxsize=4096)
-def _remembered_scalar(kind: Any, value: Any, negative: bool, dtype: Any, weak: bool) -> Any:
-    with np.errstate(all="ignore"):
-        return wrap_host(array_aval((), dtype, weak), np.asarray(value).astype(dtype))
-
-
-def scalar(value: Any, dtype: Any, weak: bool = False) -> Any:
-    """The Python or NumPy scalar `value` as a scalar Array of exactly `dtype`."""
-    kind: Any = type(value)
-    if kind is int or kind is bool or (kind is float and value == value):
-        # 0 == 0.0 == -0.0 == False, so type and sign are part of the key.
-        return _remembered_scalar(kind, value, kind is float and math.copysign(1.0, value) < 0, dtype, weak)
-    with np.errstate(all="ignore"):
-        return wrap_host(array_aval((), dtype, weak), np.asarray(value).astype(dtype))
-
-
-def full_like_aval(aval: Any, value: Any) -> Any:
-    """An array of the shape and dtype of `aval`, strongly typed, filled with the scalar `value`."""
-    if aval.dtype == dtypes.float0:
-        return np.zeros(aval.shape, dtypes.float0)
-    fill = scalar(value, aval.dtype)
-    return _own(fill) if not aval.shape else broadcast_in_dim_p.bind1(fill, shape=aval.shape, broadcast_dimensions=())
-
-
-def _own(x: Any) -> Any:
-    """A remembered scalar as an array that its receiver may donate or delete."""
-    return wrap_host(x.aval, x._np) if type(x) is hooks.array_type and x._np is not None else x
 
 
 # --- the user's functions ----------------------------------------------------------------------------------------------------
@@ -515,7 +455,11 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Any:
         `permutation` is not a permutation of the axes.
     """
     order = tuple([operator.index(p) for p in permutation])
-    if order == tuple(range(len(order))) and getattr(operand, "aval", None) is not None and operand.aval.ndim == len(order):
+    if (
+        order == tuple(range(len(order)))
+        and getattr(operand, "aval", None) is not None
+        and operand.aval.ndim == len(order)
+    ):
         return operand
     return transpose_p.bind1(operand, permutation=order)
 
@@ -544,90 +488,28 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     return rev_p.bind1(operand, dimensions=canonical_axes(dimensions, aval_of(operand).ndim))
 
 
-def iota(dtype: Any, size: int) -> Any:
-    """0, 1, ..., size - 1."""
-    return broadcasted_iota(dtype, (size,), 0)
-
-
-def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int, *, out_sharding: Any = None) -> Any:
-    """Index of each element along `dimension` of `shape`, as `dtype`."""
-    shape = canonical_shape(shape)
-    return iota_p.bind1(dtype=dtypes.named(dtype), shape=shape, dimension=canonical_axis(dimension, len(shape)))
-
-
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
     """Merge the axes from `start_dimension` up to (not including) `stop_dimension` into one."""
     shape = aval_of(operand).shape
     start, stop, _ = builtins.slice(start_dimension, stop_dimension).indices(len(shape))
     if stop < start:
-        raise errors.ShapeError(f"collapse: start_dimension {start_dimension} lies behind stop_dimension {stop_dimension}")
+        raise errors.ShapeError(
+            f"collapse: start_dimension {start_dimension} lies behind stop_dimension {stop_dimension}"
+        )
     return reshape(operand, (*shape[:start], math.prod(shape[start:stop]), *shape[stop:]))
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Any:
-    """An array filled with one value.
-
-    Parameters
-    ----------
-    shape : int or sequence of int
-    fill_value : scalar
-    dtype : dtype, optional
-        Default: that of `fill_value`, with its weak type.
-    sharding : sharding, optional
-        Where the result lives.
-
-    Returns
-    -------
-    array of shape `shape`
-
-    Raises
-    ------
-    ShapeError
-        `fill_value` is not a scalar.
-    """
-    shape = canonical_shape(shape)
-    aval = aval_of(fill_value)
-    if aval.shape:
-        raise errors.ShapeError(f"full must be called with scalar fill_value, got fill_value.shape {aval.shape}.")
-    if dtype is not None:
-        fill_value = _fill_of(fill_value, dtypes.named(dtype), False)
-    elif not hasattr(fill_value, "aval"):
-        fill_value = hooks.as_array(fill_value)
-    result = _own(fill_value) if not shape else broadcast_in_dim_p.bind1(fill_value, shape=shape, broadcast_dimensions=())
-    return _placed(result, sharding)
-
-
-def _fill_of(value: Any, dtype: Any, weak: bool) -> Any:
-    """`value` as a scalar of `dtype`."""
-    if isinstance(value, (bool, int, float, complex)) and not dtypes.is_key(dtype):
-        return scalar(value, dtype, weak)
-    return cast.convert_element_type(value, dtype)
-
-
-def _placed(x: Any, sharding: Any) -> Any:
-    """`x` on the devices of `sharding`, if one is asked for."""
-    return x if sharding is None else transfer.device_put(x, sharding)
-
-
-def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None) -> Any:
-    """An array filled with one value, with the shape, dtype and weak type of `x` unless given."""
-    like = x if hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, (np.ndarray, np.generic)) else aval_of(x)
-    weak = dtype is None and bool(getattr(like, "weak_type", False))
-    dtype = like.dtype if dtype is None else dtypes.named(dtype)
-    sizes = canonical_shape(like.shape if shape is None else shape)
-    if aval_of(fill_value).shape:
-        raise errors.ShapeError(f"full_like must be called with scalar fill_value, got shape {aval_of(fill_value).shape}.")
-    fill = _fill_of(fill_value, dtype, weak)
-    result = fill if not sizes else broadcast_in_dim_p.bind1(fill, shape=sizes, broadcast_dimensions=())
-    return _placed(result, sharding)
-
-
-def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
-    """An array of the given shape and dtype; its elements are zeros."""
-    return full(shape, 0, dtype)
-
-
-from purax.primitives import cast, reduction  # noqa: E402  (siblings import this module's names)
+from purax.primitives import reduction  # noqa: E402  (siblings import this module's names)
+from purax.primitives.filling import (  # noqa: E402
+    broadcasted_iota,
+    empty,
+    full,
+    full_like,
+    iota,
+    iota_p,
+)
+from purax.primitives.filling import full_like_aval as full_like_aval  # noqa: E402
+from purax.primitives.filling import scalar as scalar  # noqa: E402
 from purax.primitives.joining import (  # noqa: E402
     concatenate,
     concatenate_p,

@@ -73,7 +73,9 @@ class DynamicSlice(LinearUnary):
         (x, *starts), (d, *start_dims) = operands, dims
         if all(s is None for s in start_dims):
             zero = shape.scalar(0, aval_of(starts[0]).dtype) if starts else np.int32(0)
-            out = self.bind1(x, *starts[:d], zero, *starts[d:], slice_sizes=(*slice_sizes[:d], axis.size, *slice_sizes[d:]))
+            out = self.bind1(
+                x, *starts[:d], zero, *starts[d:], slice_sizes=(*slice_sizes[:d], axis.size, *slice_sizes[d:])
+            )
             return (out,), (d,)
         window = tuple(range(len(starts)))
         numbers = gather.GatherDimensionNumbers(window, (), window)
@@ -100,7 +102,9 @@ class DynamicUpdateSlice(Primitive):
         if x.dtype != update.dtype:
             raise errors.DTypeError("operand and update must have equal dtypes")
         if x.ndim != update.ndim:
-            raise errors.ShapeError(f"operand and update must have as many axes, got shapes {x.shape} and {update.shape}")
+            raise errors.ShapeError(
+                f"operand and update must have as many axes, got shapes {x.shape} and {update.shape}"
+            )
         _check_starts(x, update.shape, starts, "update shape")
         return (x.update(weak_type=x.weak_type and update.weak_type),)
 
@@ -172,7 +176,9 @@ def _starts(operand: Any, start_indices: Any, allow_negative: Any) -> list[Any]:
     else:
         aval = aval_of(start_indices)
         if aval.ndim != 1:
-            raise errors.ShapeError(f"start_indices must be a sequence of scalars or have one axis, got shape {aval.shape}")
+            raise errors.ShapeError(
+                f"start_indices must be a sequence of scalars or have one axis, got shape {aval.shape}"
+            )
         if isinstance(start_indices, np.ndarray):
             starts = list(start_indices)
         else:
@@ -223,7 +229,11 @@ def wrap_negative(index: Any, size: int) -> Any:
 
 
 def dynamic_slice(
-    operand: Any, start_indices: Any, slice_sizes: Sequence[int], *, allow_negative_indices: bool | Sequence[bool] = True
+    operand: Any,
+    start_indices: Any,
+    slice_sizes: Sequence[int],
+    *,
+    allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Any:
     """A slice of static size at a dynamic place, moved inside the array where it would leave it.
 

@@ -30,7 +30,9 @@ _INDEX = np.dtype(np.int32)
 def _check_same(operands: Sequence[Any], dimension: int) -> None:
     first = operands[0]
     if any(x.shape != first.shape for x in operands):
-        raise errors.ShapeError(f"operands of sort must have equal shapes, got {', '.join(str(x.shape) for x in operands)}")
+        raise errors.ShapeError(
+            f"operands of sort must have equal shapes, got {', '.join(str(x.shape) for x in operands)}"
+        )
     if not 0 <= dimension < max(first.ndim, 1) or not first.ndim:
         raise errors.ShapeError(f"dimension {dimension} is not an axis of operands of shape {first.shape}")
 
@@ -86,7 +88,9 @@ class Sort(Primitive):
     def infer(self, *operands: Any, dimension: int, is_stable: bool, num_keys: int) -> Any:
         _check_same(operands, dimension)
         if not 1 <= num_keys <= len(operands):
-            raise errors.ShapeError(f"num_keys must be between 1 and the number of operands {len(operands)}, got {num_keys}")
+            raise errors.ShapeError(
+                f"num_keys must be between 1 and the number of operands {len(operands)}, got {num_keys}"
+            )
         return operands
 
     def reference(self, *operands: Any, dimension: int, is_stable: bool, num_keys: int) -> Any:
@@ -171,7 +175,9 @@ def emit_sort(b: Any, ins: Any, outs: Any, dimension: int, is_stable: bool, num_
         def compare(direction: str, k: int) -> Any:
             x, y = pairs[2 * k], pairs[2 * k + 1]
             kind = "SIGNED" if dtypes.is_signed(x.dtype) else "UNSIGNED"
-            return inner.emit(f"stablehlo.compare {direction}, {x}, {y}, {kind} : ({x.hlo}, {y.hlo}) -> tensor<i1>", _BOOL)
+            return inner.emit(
+                f"stablehlo.compare {direction}, {x}, {y}, {kind} : ({x.hlo}, {y.hlo}) -> tensor<i1>", _BOOL
+            )
 
         result = compare("LT", num_keys - 1)
         for k in reversed(range(num_keys - 1)):

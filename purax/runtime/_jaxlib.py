@@ -247,6 +247,21 @@ def load_executable(client: Any, blob: bytes, devices: Sequence[Any], options: A
     return client.deserialize_executable(blob, device_list, options)
 
 
+def output_tiles(raw: Any) -> list[Any] | None:
+    """How a compiled program cuts its results: per result None (whole on each device) or (cuts, device numbers); None for one device.
+
+    The cuts of a result that is held several times have one entry more than it has axes: the number of copies.
+    """
+    protos = raw.get_output_shardings()
+    if protos is None:
+        return None
+    found = map(xla_client.HloSharding.from_proto, protos)
+    return [
+        None if s.is_replicated() or not s.is_tiled() else (s.tile_assignment_dimensions(), s.tile_assignment_devices())
+        for s in found
+    ]
+
+
 _context: Any = None
 _context_lock = threading.Lock()
 

@@ -16,6 +16,7 @@ from purax.runtime import buffers, cache, client
 from purax.runtime.array import Array, wrap_placed
 from purax.runtime.tensor import wider
 from purax.sharding import Mesh, NamedSharding, PartitionSpec, Placement, placement_of
+from purax.sharding.named import from_tiles
 
 __all__ = ["Executable", "compile_text", "load_serialized", "widen"]
 
@@ -185,6 +186,7 @@ def compile_text(
     callbacks: Sequence[Callable[..., Any]] = (),
     name: str = "",
     use_cache: bool = True,
+    mesh: Mesh | None = None,
 ) -> Executable:
     """Compile StableHLO text, or find the result of an earlier time on disk.
 
@@ -208,6 +210,8 @@ def compile_text(
         For events and messages.
     use_cache : bool
         False neither reads nor writes the disk.
+    mesh : Mesh, optional
+        Of an SPMD program: results without a placement lie as the partitioner chose, told in the axes of this mesh.
 
     Returns
     -------
@@ -221,7 +225,7 @@ def compile_text(
     default = devices is None
     devices = buffers.default_form()[1] if devices is None else tuple(devices)
     if out_placements is None:
-        place = None if default else _whole(devices)
+        place = None if default or mesh is not None else _whole(devices)
         out_placements = (place,) * len(out_avals)
     use_cache = use_cache and cache.enabled()
     try:
@@ -233,7 +237,20 @@ def compile_text(
         for flag in unknown:  # this version of XLA lacks it
             _CPU_FLAGS.pop(flag, None)
         raw = _compile(text, devices, _flags(devices[0], options), callbacks, name, use_cache)
+    if mesh is not None:
+        out_placements = _chosen(raw, mesh, out_avals, out_placements)
     return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate))
+
+
+def _chosen(
+    raw: Any, mesh: Mesh, out_avals: Sequence[ShapedArray], wanted: Sequence[Placement | None]
+) -> list[Placement | None]:
+    """Placements of the results: those that were asked for, and else what the executable tells."""
+    tiles = _jaxlib.output_tiles(raw) or [None] * len(out_avals)
+    return [
+        placement_of(from_tiles(mesh, aval.ndim, found)) if place is None else place
+        for aval, place, found in zip(out_avals, wanted, tiles, strict=True)
+    ]
 
 
 def load_serialized(

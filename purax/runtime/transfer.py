@@ -215,14 +215,15 @@ def _bounds(index: tuple[slice, ...]) -> tuple[Any, ...]:
 
 
 def device_get(value: Any) -> Any:
-    """One value as a NumPy array; what is no array of ours is returned as it is.
+    """One value as a NumPy array; random keys, and what is no array of ours, are returned as they are.
 
     Returns
     -------
     numpy.ndarray
         Read-only, and sharing memory with the array where it can.
     """
-    return value.__array__() if hasattr(value, "aval") else value
+    aval = getattr(value, "aval", None)
+    return value if aval is None or type(aval.dtype) is dtypes.KeyDtype else value.__array__()
 
 
 # ---- arrays from pieces

@@ -255,6 +255,43 @@ class NamedSharding(Sharding):
         return f"NamedSharding(mesh={self.mesh}, spec={self.spec}, memory_kind=device)"
 
 
+def from_tiles(mesh: Mesh, ndim: int, tiles: tuple[list[int], list[int]] | None) -> NamedSharding:
+    """The sharding that XLA describes by cuts per axis and a list of device numbers, in the axes of a mesh where they can say it.
+
+    Parameters
+    ----------
+    mesh : Mesh
+    ndim : int
+        Number of array axes; entries past it count copies.
+    tiles : (cuts, device numbers) or None
+        None: whole on each device. Devices are numbered as in the mesh.
+    """
+    if tiles is None:
+        return NamedSharding(mesh, PartitionSpec())
+    cuts, numbers = tiles
+    grid = np.empty(mesh.size, np.int64)
+    grid[np.asarray(numbers)] = np.arange(mesh.size)  # place of each device among the tiles
+    places = np.stack(np.unravel_index(grid, cuts), -1)[:, :ndim].reshape(*mesh.devices.shape, ndim)
+    parts: list[list[tuple[int, str]]] = [[] for _ in range(ndim)]
+    origin = places[(0,) * mesh.devices.ndim]
+    for axis, name in enumerate(mesh.axis_names):
+        if mesh.devices.shape[axis] > 1:
+            step = places[tuple(int(i == axis) for i in range(mesh.devices.ndim))] - origin
+            for dim in np.flatnonzero(step):
+                parts[dim].append((-int(step[dim]), name))
+    spec = [tuple(name for _, name in sorted(part)) for part in parts]
+    while spec and not spec[-1]:
+        spec.pop()
+    used = [name for part in spec for name in part]
+    if len(set(used)) == len(used):
+        found = NamedSharding(mesh, PartitionSpec(*spec))
+        if found.device_indices(ndim) == [tuple(map(int, p)) for p in places.reshape(-1, ndim)]:
+            return found
+    names = [f"axis{i}" for i in range(len(cuts))]
+    devices = np.array(mesh.devices.flat, dtype=object)[np.asarray(numbers)].reshape(cuts)
+    return NamedSharding(Mesh(devices, names), PartitionSpec(*names[:ndim]))
+
+
 @functools.lru_cache(maxsize=4096)
 def shard_slices(sharding: Sharding, shape: tuple[int, ...]) -> tuple[Index, ...]:
     """The slices of an array of this shape that each device holds, in the order of the devices."""

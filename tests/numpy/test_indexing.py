@@ -295,6 +295,40 @@ def test_unravel_index_and_ravel_multi_index_are_inverse_and_follow_numpy():
     np.testing.assert_array_equal(pnp.ravel_multi_index(places, (3, 4), order="F"), np.ravel_multi_index(np.unravel_index(flat, (3, 4)), (3, 4), order="F"))  # fmt: skip
     for mode in ("wrap", "clip"):
         got = pnp.ravel_multi_index((np.array([5, -2]), np.array([-1, 4])), (3, 4), mode=mode)
-        np.testing.assert_array_equal(got, np.ravel_multi_index((np.array([5, -2]), np.array([-1, 4])), (3, 4), mode=mode))
+        np.testing.assert_array_equal(
+            got, np.ravel_multi_index((np.array([5, -2]), np.array([-1, 4])), (3, 4), mode=mode)
+        )
     with pytest.raises(ValueError, match="invalid entry"):
         pnp.ravel_multi_index((np.array([5]), np.array([0])), (3, 4))
+
+
+def test_put_with_mode_clip_moves_negative_indices_to_the_start():
+    for mode in ("clip", "wrap"):
+        want = _X[0].copy()
+        np.put(want, [-2, 15], [7.0, 8.0], mode=mode)
+        np.testing.assert_array_equal(
+            pnp.put(_X[0], np.array([-2, 15]), np.array([7.0, 8.0]), mode, inplace=False), want
+        )
+
+
+def test_unravel_index_takes_narrow_and_traced_arguments():
+    got = jit(lambda i, a, b: pnp.unravel_index(i, (a, b)))(np.array([5, 7]), 2, 300)
+    np.testing.assert_array_equal(got, [[0, 0], [5, 7]])
+    rows, columns = pnp.unravel_index(np.array([5, 120], np.int8), (2, 300))
+    np.testing.assert_array_equal(columns, [5, 120])
+    assert rows.dtype == np.int8
+
+
+def test_an_index_into_an_axis_without_elements_raises():
+    x = pnp.ones((2, 0))
+    assert x[0].shape == (0,)
+    for index in (0, pnp.asarray(0), np.array([0])):
+        with pytest.raises(IndexError, match="out of bounds for axis 1 with size 0"):
+            _ = x[0, index]
+
+
+def test_strict_promotion_refuses_values_of_another_dtype():
+    config.update("numpy_dtype_promotion", "strict")  # undone by the fixture of conftest.py
+    with pytest.raises(ValueError, match="dtype"):
+        pnp.zeros(3).at[0].set(np.float16(1))
+    np.testing.assert_array_equal(pnp.zeros(2).at[0].set(1), [1, 0])

@@ -56,7 +56,9 @@ def test_unique_with_a_size_fills_or_cuts():
 
 
 def test_unique_is_differentiable():
-    np.testing.assert_array_equal(grad(lambda v: (pnp.unique(v) ** 2).sum())(np.array([3.0, 1.0, 3.0], np.float32)), [6, 2, 0])
+    np.testing.assert_array_equal(
+        grad(lambda v: (pnp.unique(v) ** 2).sum())(np.array([3.0, 1.0, 3.0], np.float32)), [6, 2, 0]
+    )
 
 
 def test_named_results():
@@ -92,6 +94,8 @@ def test_intersect1d_gives_first_positions():
 def test_isin_follows_numpy(method, count):
     tests = np.arange(0, 2 * count, 2)
     np.testing.assert_array_equal(pnp.isin(_X, tests, method=method), np.isin(_X, tests))
-    np.testing.assert_array_equal(jit(lambda a, b: pnp.isin(a, b, invert=True, method=method))(_X, tests), ~np.isin(_X, tests))
+    np.testing.assert_array_equal(
+        jit(lambda a, b: pnp.isin(a, b, invert=True, method=method))(_X, tests), ~np.isin(_X, tests)
+    )
     nan = np.array([np.nan, 1.0], np.float32)
     np.testing.assert_array_equal(pnp.isin(nan, nan, method=method), [False, True])

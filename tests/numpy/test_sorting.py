@@ -73,7 +73,9 @@ def test_searchsorted_follows_numpy(method, side, dtype):
 def test_searchsorted_counts_nan_as_largest_and_takes_a_sorter():
     a, v = np.array([0.0, 1.0, np.nan, np.nan], np.float32), np.array([np.nan, 0.5, -0.0], np.float32)
     for side in ("left", "right"):
-        np.testing.assert_array_equal(jit(lambda x, y, s=side: pnp.searchsorted(x, y, s))(a, v), np.searchsorted(a, v, side))
+        np.testing.assert_array_equal(
+            jit(lambda x, y, s=side: pnp.searchsorted(x, y, s))(a, v), np.searchsorted(a, v, side)
+        )
     mixed = np.array([3, 1, 2])
     np.testing.assert_array_equal(pnp.searchsorted(mixed, 2, sorter=np.argsort(mixed)), 1)
     assert pnp.searchsorted(np.array([], np.float32), 1.0) == 0

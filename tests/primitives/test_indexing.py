@@ -27,7 +27,12 @@ def _gather(numbers, sizes, mode=_CLIP, fill=None):
 
 
 def _scatter(numbers, mode=_FILL, unique=False):
-    return {"dimension_numbers": ScatterDimensionNumbers(*numbers), "indices_are_sorted": False, "unique_indices": unique, "mode": mode}
+    return {
+        "dimension_numbers": ScatterDimensionNumbers(*numbers),
+        "indices_are_sorted": False,
+        "unique_indices": unique,
+        "mode": mode,
+    }
 
 
 _ROW_UPDATES = np.arange(1, 13, dtype=np.float32).reshape(3, 4) / 4
@@ -62,14 +67,40 @@ SAMPLES = [
 BAD_SAMPLES = [
     BadSample(indexing.dynamic_slice_p, (_X, *_I[:2]), {"slice_sizes": (4, 1)}, errors.ShapeError, "fit into"),
     BadSample(indexing.dynamic_slice_p, (_X, _I[0]), {"slice_sizes": (1, 1)}, errors.ShapeError, "one entry"),
-    BadSample(indexing.dynamic_slice_p, (_X, _X[0, 0].reshape(()), _X[0, 0].reshape(())), {"slice_sizes": (1, 1)}, errors.DTypeError, "integers"),
-    BadSample(indexing.dynamic_update_slice_p, (_X, _UPDATE.astype(np.int32), *_I[:2]), {}, errors.DTypeError, "equal dtypes"),
+    BadSample(
+        indexing.dynamic_slice_p,
+        (_X, _X[0, 0].reshape(()), _X[0, 0].reshape(())),
+        {"slice_sizes": (1, 1)},
+        errors.DTypeError,
+        "integers",
+    ),
+    BadSample(
+        indexing.dynamic_update_slice_p, (_X, _UPDATE.astype(np.int32), *_I[:2]), {}, errors.DTypeError, "equal dtypes"
+    ),
     BadSample(indexing.gather_p, (_X, _X), _gather(_ROWS, (1, 4)), errors.DTypeError, "integer"),
     BadSample(indexing.gather_p, (_X, _ROW_INDICES), _gather(_POINTS, (1, 1)), errors.ShapeError, "start_index_map"),
     BadSample(indexing.gather_p, (_X, _ROW_INDICES), _gather(_ROWS, (2, 4)), errors.ShapeError, "must be 1 at"),
-    BadSample(indexing.gather_p, (_X, _ROW_INDICES), _gather(_ROWS._replace(offset_dims=(5,)), (1, 4)), errors.ShapeError, "offset_dims"),
-    BadSample(indexing.scatter_p, (_X, _ROW_INDICES, _ROW_UPDATES[:2]), _scatter(_ROWS), errors.ShapeError, "updates must have"),
-    BadSample(indexing.scatter_p, (_X, _ROW_INDICES, _ROW_UPDATES.astype(np.int32)), _scatter(_ROWS), errors.DTypeError, "equal dtypes"),
+    BadSample(
+        indexing.gather_p,
+        (_X, _ROW_INDICES),
+        _gather(_ROWS._replace(offset_dims=(5,)), (1, 4)),
+        errors.ShapeError,
+        "offset_dims",
+    ),
+    BadSample(
+        indexing.scatter_p,
+        (_X, _ROW_INDICES, _ROW_UPDATES[:2]),
+        _scatter(_ROWS),
+        errors.ShapeError,
+        "updates must have",
+    ),
+    BadSample(
+        indexing.scatter_p,
+        (_X, _ROW_INDICES, _ROW_UPDATES.astype(np.int32)),
+        _scatter(_ROWS),
+        errors.DTypeError,
+        "equal dtypes",
+    ),
 ]
 
 
@@ -167,7 +198,9 @@ def test_vmap_over_axis_2_of_a_scatter_add_is_stacking():
 
 
 def test_vmap_over_no_elements_of_a_gather_is_empty():
-    got = vmap(lambda x, i: indexing.gather(x, i, _ROWS, (1, 4)))(np.zeros((0, 3, 4), np.float32), np.zeros((0, 2, 1), np.int32))
+    got = vmap(lambda x, i: indexing.gather(x, i, _ROWS, (1, 4)))(
+        np.zeros((0, 3, 4), np.float32), np.zeros((0, 2, 1), np.int32)
+    )
     assert got.shape == (0, 2, 4)
 
 

@@ -19,7 +19,9 @@ SAMPLES = [
     Sample(shape.reshape_p, (_X,), {"new_sizes": (2, 6)}, linear=(0,)),
     Sample(shape.reshape_p, (_X.astype(np.int8),), {"new_sizes": (12,)}),
     Sample(shape.transpose_p, (_X,), {"permutation": (1, 0)}, linear=(0,)),
-    Sample(shape.transpose_p, (np.arange(24, dtype=np.float32).reshape(2, 3, 4),), {"permutation": (2, 0, 1)}, linear=(0,)),
+    Sample(
+        shape.transpose_p, (np.arange(24, dtype=np.float32).reshape(2, 3, 4),), {"permutation": (2, 0, 1)}, linear=(0,)
+    ),
     Sample(shape.squeeze_p, (_ONE,), {"dimensions": (0,)}, linear=(0,)),
     Sample(shape.squeeze_p, (_X.reshape(1, 3, 1, 4),), {"dimensions": (0, 2)}, linear=(0,)),
     Sample(shape.rev_p, (_X,), {"dimensions": (0, 1)}, linear=(0,)),
@@ -35,9 +37,23 @@ SAMPLES = [
 ]
 
 BAD_SAMPLES = [
-    BadSample(shape.broadcast_in_dim_p, (_X,), {"shape": (3, 4), "broadcast_dimensions": (0,)}, errors.ShapeError, "one axis"),
-    BadSample(shape.broadcast_in_dim_p, (_X,), {"shape": (4, 3), "broadcast_dimensions": (1, 0)}, errors.ShapeError, "increasing"),
-    BadSample(shape.broadcast_in_dim_p, (_X,), {"shape": (3, 5), "broadcast_dimensions": (0, 1)}, errors.ShapeError, "must be 1"),
+    BadSample(
+        shape.broadcast_in_dim_p, (_X,), {"shape": (3, 4), "broadcast_dimensions": (0,)}, errors.ShapeError, "one axis"
+    ),
+    BadSample(
+        shape.broadcast_in_dim_p,
+        (_X,),
+        {"shape": (4, 3), "broadcast_dimensions": (1, 0)},
+        errors.ShapeError,
+        "increasing",
+    ),
+    BadSample(
+        shape.broadcast_in_dim_p,
+        (_X,),
+        {"shape": (3, 5), "broadcast_dimensions": (0, 1)},
+        errors.ShapeError,
+        "must be 1",
+    ),
     BadSample(shape.reshape_p, (_X,), {"new_sizes": (5,)}, errors.ShapeError, "cannot reshape"),
     BadSample(shape.transpose_p, (_X,), {"permutation": (0, 0)}, errors.ShapeError, "not a permutation"),
     BadSample(shape.squeeze_p, (_X,), {"dimensions": (0,)}, errors.ShapeError, "cannot select an axis"),
@@ -48,7 +64,11 @@ BAD_SAMPLES = [
     BadSample(joining.pad_p, (_X, _X), {"padding_config": ((0, 0, 0),) * 2}, errors.ShapeError, "scalar"),
     BadSample(joining.pad_p, (_X, _SCALAR), {"padding_config": ((-2, -2, 0),) * 2}, errors.ShapeError, "removes more"),
     BadSample(
-        joining.slice_p, (_X,), {"start_indices": (0, 0), "limit_indices": (4, 4), "strides": (1, 1)}, errors.ShapeError, "0 <= start"
+        joining.slice_p,
+        (_X,),
+        {"start_indices": (0, 0), "limit_indices": (4, 4), "strides": (1, 1)},
+        errors.ShapeError,
+        "0 <= start",
     ),
 ]
 

@@ -8,7 +8,7 @@ import pytest
 import purax
 from purax import errors, tree
 from purax.core.aval import array_aval
-from purax.primitives import elementwise, reducer, reduction, window
+from purax.primitives import elementwise, reducer, reduction, selecting, window
 from tests.laws.sample import BadSample, Sample
 
 rng = np.random.default_rng(0)
@@ -50,13 +50,13 @@ SAMPLES = [
     *(Sample(p, (X.astype(ml_dtypes.bfloat16),), GEOMETRIES[1], differentiable=()) for p in (
         window.reduce_window_sum_p, window.reduce_window_max_p)),
     Sample(window.reduce_window_sum_p, ((X + 1j).astype(np.complex64),), GEOMETRIES[0]),
-    *(Sample(window.select_and_gather_add_p, (distinct(*X.shape), X), g | {"select": s}, differentiable=(0,), linear=(0,))
+    *(Sample(selecting.select_and_gather_add_p, (distinct(*X.shape), X), g | {"select": s}, differentiable=(0,), linear=(0,))
       for g in GEOMETRIES for s in ("max", "min")),
-    *(Sample(window.select_and_scatter_add_p,
+    *(Sample(selecting.select_and_scatter_add_p,
              (distinct(*window.geometry_of(g).out(X.shape)), X), g | {"select": "max"}, differentiable=(0,), linear=(0,))
       for g in GEOMETRIES),
-    Sample(window.select_and_gather_add_p, (distinct(200), LINE), LONG | {"select": "max"}, differentiable=(0,), linear=(0,)),
-    Sample(window.select_and_scatter_add_p, (distinct(45), LINE), LONG | {"select": "max"}, differentiable=(0,), linear=(0,)),
+    Sample(selecting.select_and_gather_add_p, (distinct(200), LINE), LONG | {"select": "max"}, differentiable=(0,), linear=(0,)),
+    Sample(selecting.select_and_scatter_add_p, (distinct(45), LINE), LONG | {"select": "max"}, differentiable=(0,), linear=(0,)),
     Sample(window.reduce_window_p, (SMALL, np.float32(1)), geometry((2, 2), (1, 2), ((1, 0), (0, 1))) | {"jaxpr": COMPUTATION}),
 ]  # fmt: skip
 BAD_SAMPLES = [

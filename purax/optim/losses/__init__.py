@@ -9,6 +9,7 @@ from purax.optim.losses.classification import (
     kl_divergence_with_log_targets,
     multiclass_hinge_loss,
     multiclass_perceptron_loss,
+    multiclass_sparsemax_loss,
     perceptron_loss,
     poly_loss_cross_entropy,
     safe_softmax_cross_entropy,
@@ -17,6 +18,7 @@ from purax.optim.losses.classification import (
     smooth_labels,
     softmax_cross_entropy,
     softmax_cross_entropy_with_integer_labels,
+    sparsemax_loss,
 )
 from purax.optim.losses.regression import (
     cosine_distance,
@@ -49,6 +51,7 @@ __all__ = [
     "multiclass_generalized_dice_loss",
     "multiclass_hinge_loss",
     "multiclass_perceptron_loss",
+    "multiclass_sparsemax_loss",
     "ntxent",
     "perceptron_loss",
     "poly_loss_cross_entropy",
@@ -59,6 +62,7 @@ __all__ = [
     "smooth_labels",
     "softmax_cross_entropy",
     "softmax_cross_entropy_with_integer_labels",
+    "sparsemax_loss",
     "squared_error",
     "triplet_margin_loss",
 ]

@@ -9,6 +9,8 @@ import numpy as np
 
 from purax import nn
 from purax import numpy as pnp
+from purax.optim.projections import projection_simplex
+from purax.transforms.vmap import vmap
 
 __all__ = [
     "convex_kl_divergence",
@@ -18,6 +20,7 @@ __all__ = [
     "kl_divergence_with_log_targets",
     "multiclass_hinge_loss",
     "multiclass_perceptron_loss",
+    "multiclass_sparsemax_loss",
     "perceptron_loss",
     "poly_loss_cross_entropy",
     "safe_softmax_cross_entropy",
@@ -26,6 +29,7 @@ __all__ = [
     "smooth_labels",
     "softmax_cross_entropy",
     "softmax_cross_entropy_with_integer_labels",
+    "sparsemax_loss",
 ]
 
 
@@ -298,6 +302,50 @@ def multiclass_perceptron_loss(scores: Any, labels: Any) -> Any:
     """
     chosen = nn.one_hot(labels, pnp.shape(scores)[-1], dtype=pnp.result_type(scores))
     return pnp.max(scores, axis=-1) - pnp.sum(scores * chosen, axis=-1)
+
+
+def sparsemax_loss(logits: Any, labels: Any) -> Any:
+    """Loss of yes/no labels whose probabilities may be exactly 0 and 1.
+
+    Parameters
+    ----------
+    logits : floating[...]
+        Scores.
+    labels : integer[...]
+        0 or 1.
+
+    Returns
+    -------
+    floating[...]
+        0 for z <= -1, (z + 1)^2 / 4 up to z = 1, then z, where z is the score against the label.
+        Source: Martins and Astudillo 2016.
+    """
+    against = pnp.where(labels, -logits, logits)
+    return pnp.where(against <= -1.0, 0.0, pnp.where(against >= 1.0, against, (against + 1.0) ** 2 / 4))
+
+
+def multiclass_sparsemax_loss(scores: Any, labels: Any) -> Any:
+    """Loss of classes whose probabilities (the projection onto the simplex) may be exactly 0.
+
+    Parameters
+    ----------
+    scores : floating[..., classes]
+        Scores z.
+    labels : integer[...]
+        The right classes.
+
+    Returns
+    -------
+    floating[...]
+        <z, p> - ||p||^2 / 2 + 1/2 - z[label], p the projection of z. Source: Martins and Astudillo 2016.
+    """
+    scores = pnp.asarray(scores)
+    project = projection_simplex
+    for _ in range(scores.ndim - 1):
+        project = vmap(project)
+    p = project(scores)
+    chosen = nn.one_hot(labels, scores.shape[-1], dtype=scores.dtype)
+    return pnp.sum(scores * p - p**2 / 2 - scores * chosen, axis=-1) + 0.5
 
 
 def kl_divergence(log_predictions: Any, targets: Any, axis: Any = -1, where: Any = None) -> Any:

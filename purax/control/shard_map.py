@@ -1,0 +1,436 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`shard_map`: a function of pieces, run by every device of a mesh on its own, with collectives among them.
+
+The primitive holds the local program. Values in it are typed by the mesh axes that they vary over: an operand by the axes that
+cut it, the others by what they are computed from; derivatives follow from the types (docs/design/005-varying-axes.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from purax import errors, tree
+from purax.control.program import stage_tree
+from purax.core.axes import Axis, named_axes
+from purax.core.interpret import eval_jaxpr, reference_eval
+from purax.core.ir import Jaxpr, intern
+from purax.core.passes import dead_code
+from purax.core.primitive import Primitive
+from purax.core.stage import StageTrace
+from purax.core.trace import aval_of, current
+from purax.lowering.manual import manual_computation
+from purax.primitives import collective, elementwise, shape
+from purax.primitives.base import is_linear
+from purax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, current_mesh
+from purax.sharding.spec import names_of
+from purax.transforms.flat import argument_names, check_arrays, name_of
+from purax.transforms.jvp import jvp_jaxpr
+from purax.transforms.transpose import linearize_jaxpr, transpose_jaxpr
+from purax.transforms.vmap import batch_jaxpr
+
+__all__ = ["shard_map"]
+
+Specs = tuple[PartitionSpec, ...]
+_WHOLE = PartitionSpec()
+
+
+def spec_names(spec: PartitionSpec) -> frozenset[str]:
+    """The mesh axes that a spec names."""
+    return frozenset(spec.axis_names())
+
+
+def _cuts(spec: PartitionSpec, mesh: Mesh, ndim: int) -> tuple[int, ...]:
+    sizes = mesh.shape
+    parts = [*map(names_of, spec), *[()] * (ndim - len(spec))]
+    return tuple(math.prod([sizes[name] for name in part]) for part in parts)
+
+
+def local_aval(aval: Any, spec: PartitionSpec, mesh: Mesh) -> Any:
+    """Type of the piece that one device gets."""
+    cuts = _cuts(spec, mesh, aval.ndim)
+    pieces = tuple(size // cut for size, cut in zip(aval.shape, cuts, strict=True))
+    return aval.update(shape=pieces).with_varying(aval.varying | spec_names(spec))
+
+
+def whole_aval(aval: Any, spec: PartitionSpec, mesh: Mesh, axes: tuple[str, ...]) -> Any:
+    """Type of what the pieces make."""
+    cuts = _cuts(spec, mesh, aval.ndim)
+    sizes = tuple(size * cut for size, cut in zip(aval.shape, cuts, strict=True))
+    return aval.update(shape=sizes).with_varying(aval.varying - frozenset(axes))
+
+
+class ShardMap(Primitive):
+    """Run a local program on every device of a mesh.
+
+    Params
+    ------
+    jaxpr : Jaxpr
+        The local program, without constants.
+    mesh : Mesh
+    in_specs, out_specs : tuple of PartitionSpec
+    axes : tuple of str
+        The axes of the mesh that the program sees; along the others the partitioner works.
+    lanes : bool
+        Each device differentiates by its own values (pmap), not by the one value that all devices share.
+    """
+
+    types_axes = True
+
+    def infer(self, *avals: Any, jaxpr: Jaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, axes: Any, lanes: bool) -> Any:
+        """Types of the whole results."""
+        return tuple([whole_aval(a, s, mesh, axes) for a, s in zip(jaxpr.out_avals, out_specs, strict=True)])
+
+    def effects(self, params: dict[str, Any]) -> frozenset[Any]:
+        """Effects of the local program."""
+        return params["jaxpr"].effects  # type: ignore[no-any-return]
+
+    def reference(self, *operands: Any, jaxpr: Jaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, axes: Any, lanes: bool) -> Any:
+        """The pieces side by side along one new axis per mesh axis, and the local program mapped over these."""
+        sizes = tuple(mesh.shape[name] for name in axes)
+        stacked = [_pieces(np.asarray(x), spec, mesh, axes) for x, spec in zip(operands, in_specs, strict=True)]
+        everything = tuple([True] * len(jaxpr.outvars))
+        for name, size in reversed(list(zip(axes, sizes, strict=True))):
+            jaxpr, _ = batch_jaxpr(jaxpr, Axis(name, size), tuple([True] * len(stacked)), everything)
+        outs = reference_eval(jaxpr, (), *stacked)
+        return tuple([_joined(x, spec, mesh, axes) for x, spec in zip(outs, out_specs, strict=True)])
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        """The local derivative; tangents are cut as their primals."""
+        jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
+        nonzero = tuple([t is not None for t in tangents])
+        with _scope(params):
+            derived, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
+        results = self.bind(
+            *primals, *[t for t in tangents if t is not None],
+            **{
+                **params, "jaxpr": derived, "in_specs": (*in_specs, *_where(in_specs, nonzero)),
+                "out_specs": (*out_specs, *_where(out_specs, out_nonzero)),
+            },
+        )  # fmt: skip
+        rest = iter(results[len(out_specs) :])
+        return results[: len(out_specs)], tuple([next(rest) if n else None for n in out_nonzero])
+
+    def linearize(self, primals: Any, tangents: Any, params: dict[str, Any]) -> Any:
+        """Run forward, keeping local residuals (stacked over the devices); the linear part goes on the tape."""
+        jaxpr, in_specs, out_specs = params["jaxpr"], params["in_specs"], params["out_specs"]
+        nonzero = tuple([t is not None for t in tangents])
+        count = len(out_specs)
+        with _scope(params):
+            parts = linearize_jaxpr(jaxpr, nonzero)
+            kept = [_residual_spec(a, params) for a in parts.forward.out_avals[count:]]
+            forward = _staged(
+                lambda *xs: _stacked(eval_jaxpr(parts.forward, (), *xs), count, kept), jaxpr.in_avals, jaxpr.name
+            )
+            results = self.bind(*primals, **{**params, "jaxpr": forward, "out_specs": (*out_specs, *kept)})
+            residuals = parts.pick(primals, results)
+            specs, stacked = [], []
+            for where, i in parts.residuals:
+                specs.append(in_specs[i] if where == "in" else (*out_specs, *kept)[i])
+                stacked.append(where == "out" and i >= count and len(specs[-1]) > 0)
+            given = [t for t in tangents if t is not None]
+            specs += _where(in_specs, nonzero)
+            avals = [local_aval(aval_of(x), s, params["mesh"]) for x, s in zip((*residuals, *given), specs, strict=True)]
+
+            def linear(*xs: Any) -> list[Any]:
+                own = [shape.squeeze(x, (0,)) if s else x for x, s in zip(xs, stacked, strict=False)]
+                return eval_jaxpr(parts.linear, (), *own, *xs[len(own) :])
+
+            program = _staged(linear, avals, jaxpr.name)
+        wanted = _where(out_specs, parts.out_nonzero)
+        out_tangents = self.bind(
+            *residuals, *given, **{**params, "jaxpr": program, "in_specs": tuple(specs), "out_specs": tuple(wanted)}
+        )
+        rest = iter(out_tangents)
+        return results[:count], tuple([next(rest) if n else None for n in parts.out_nonzero])
+
+    def transpose(self, cotangents: Any, operands: Any, **params: Any) -> Any:
+        """The local transpose; what all devices share gets the sum over the devices."""
+        jaxpr, mesh, axes = params["jaxpr"], params["mesh"], params["axes"]
+        linear = tuple([is_linear(x) for x in operands])
+        nonzero = tuple([c is not None for c in cotangents])
+        with _scope(params):
+            transposed, out_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
+            values = [x for x, m in zip(operands, linear, strict=True) if not m]
+            given = [c for c in cotangents if c is not None]
+            out_specs = _where(params["out_specs"], nonzero)
+            specs = (*_where(params["in_specs"], [not m for m in linear]), *out_specs)
+            avals = [local_aval(aval_of(x), s, mesh) for x, s in zip((*values, *given), specs, strict=True)]
+            types = _where(jaxpr.out_avals, nonzero)
+
+            def pullback(*xs: Any) -> list[Any]:
+                local = [_entering(c, a, s, mesh, axes) for c, a, s in zip(xs[len(values) :], types, out_specs, strict=True)]
+                return eval_jaxpr(transposed, (), *xs[: len(values)], *local)
+
+            program = _staged(pullback, avals, jaxpr.name)
+        wanted = _where(_where(params["in_specs"], linear), out_nonzero)
+        results = iter(self.bind(*values, *given, **{**params, "jaxpr": program, "in_specs": specs, "out_specs": tuple(wanted)}))
+        found = iter([next(results) if n else None for n in out_nonzero])
+        return tuple([next(found) if m else None for m in linear])
+
+    def batch(self, axis: Any, operands: Any, dims: Any, **params: Any) -> Any:
+        """The mapped local program; the mapped axis is whole on every device."""
+        batched = tuple([d is not None for d in dims])
+        with _scope(params):
+            mapped, out_batched = batch_jaxpr(params["jaxpr"], axis, batched)
+        moved = [shape.move_batch_axis(x, d, 0) if d else x for x, d in zip(operands, dims, strict=True)]
+        in_specs = tuple([PartitionSpec(None, *s) if b else s for s, b in zip(params["in_specs"], batched, strict=True)])
+        out_specs = tuple([PartitionSpec(None, *s) if b else s for s, b in zip(params["out_specs"], out_batched, strict=True)])
+        results = self.bind(*moved, **{**params, "jaxpr": mapped, "in_specs": in_specs, "out_specs": out_specs})
+        return results, tuple([0 if b else None for b in out_batched])
+
+    def dce(self, wanted: Sequence[bool], eqn: Any) -> Any:
+        """Drop unused outputs of the local program."""
+        params = eqn.params
+        jaxpr, used = dead_code(params["jaxpr"], tuple(wanted), keep_inputs=False)
+        specs = {"in_specs": tuple(_where(params["in_specs"], used)), "out_specs": tuple(_where(params["out_specs"], wanted))}
+        return eqn.replace(
+            invars=_where(eqn.invars, used), outvars=_where(eqn.outvars, wanted), params={**params, **specs, "jaxpr": intern(jaxpr)}
+        )
+
+    def lower(self, b: Any, ins: Any, outs: Any, *, jaxpr: Jaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, axes: Any, lanes: bool) -> Any:
+        """`sdy.manual_computation`."""
+        return manual_computation(
+            b, mesh, axes, ins, in_specs, outs, out_specs, jaxpr.in_avals, lambda inner, *xs: inner.jaxpr(jaxpr, xs)
+        )
+
+
+shard_map_p = ShardMap("shard_map")
+
+
+def _scope(params: dict[str, Any]) -> AbstractContextManager[None]:
+    return named_axes({name: params["mesh"].shape[name] for name in params["axes"]}, params["lanes"])
+
+
+def _where(values: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
+    return [v for v, m in zip(values, mask, strict=True) if m]
+
+
+def _staged(fun: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str) -> Jaxpr:
+    """Program of a flat function of local values that captures nothing."""
+    trace = StageTrace(None, name, "shard_map", embed=True)
+    inputs = [trace.new_input(a) for a in avals]
+    token = current.set(trace)
+    try:
+        outs = fun(*inputs)
+    finally:
+        current.reset(token)
+    return intern(trace.close(inputs, outs).jaxpr)
+
+
+def _residual_spec(aval: Any, params: dict[str, Any]) -> PartitionSpec:
+    """How a local value leaves the region: stacked along a new axis over the devices that it varies over."""
+    names = tuple(name for name in params["axes"] if name in aval.varying)
+    return PartitionSpec(names) if names else _WHOLE
+
+
+def _stacked(outs: Sequence[Any], count: int, specs: Sequence[PartitionSpec]) -> list[Any]:
+    own = [shape.expand_dims(x, (0,)) if len(spec) else x for x, spec in zip(outs[count:], specs, strict=True)]
+    return [*outs[:count], *own]
+
+
+def _entering(cotangent: Any, aval: Any, spec: PartitionSpec, mesh: Mesh, axes: Sequence[str]) -> Any:
+    """The local cotangent of an output of type `aval` that leaves the region by `spec`.
+
+    An output that is the same on all devices and leaves in pieces gets the sum of the cotangents of the pieces. One that varies
+    and is promised to be the same gets an equal part on each device.
+    """
+    cotangent = collective.total(cotangent, aval)
+    promised = tuple([name for name in axes if name in aval.varying - spec_names(spec)])
+    if promised:
+        share = np.asarray(1 / math.prod([mesh.shape[name] for name in promised]), aval.dtype)
+        cotangent = collective.pvary_p.bind1(elementwise.mul(cotangent, share), axes=promised)
+    return cotangent
+
+
+# --- the reference ------------------------------------------------------------------------------------------------------------
+
+
+def _pieces(x: np.ndarray, spec: PartitionSpec, mesh: Mesh, axes: Sequence[str]) -> np.ndarray:
+    """The pieces of an array, along one leading axis per mesh axis."""
+    sharding = NamedSharding(Mesh(_grid(mesh, axes), tuple(axes)), spec)
+    size = sharding.shard_shape(x.shape)
+    found = [
+        x[tuple(slice(p * n, (p + 1) * n) for p, n in zip(place, size, strict=True))] for place in sharding.device_indices(x.ndim)
+    ]
+    return np.stack(found).reshape(*(mesh.shape[name] for name in axes), *size)
+
+
+def _joined(x: np.ndarray, spec: PartitionSpec, mesh: Mesh, axes: Sequence[str]) -> np.ndarray:
+    """The array that the pieces make; of equal pieces the first."""
+    sharding = NamedSharding(Mesh(_grid(mesh, axes), tuple(axes)), spec)
+    pieces = x.reshape(-1, *x.shape[len(axes) :])
+    size = pieces.shape[1:]
+    out = np.empty([n * c for n, c in zip(size, sharding.dimension_cuts(len(size)), strict=True)], x.dtype)
+    for piece, place in reversed(list(zip(pieces, sharding.device_indices(len(size)), strict=True))):
+        out[tuple(slice(p * n, (p + 1) * n) for p, n in zip(place, size, strict=True))] = piece
+    return out
+
+
+def _grid(mesh: Mesh, axes: Sequence[str]) -> np.ndarray:
+    """The devices along the given axes, those at the start of the others."""
+    names = mesh.axis_names
+    grid = mesh.devices[tuple(slice(None) if name in axes else 0 for name in names)]
+    kept = [name for name in names if name in axes]
+    return grid.transpose([kept.index(name) for name in axes])
+
+
+# --- the user's function ------------------------------------------------------------------------------------------------------
+
+
+class _Infer:
+    """Stands for specs that are read from the arguments."""
+
+    def __repr__(self) -> str:
+        return "Infer"
+
+
+Infer = _Infer()
+
+
+def shard_map(
+    f: Callable[..., Any] | None = None, /, *, out_specs: Any, in_specs: Any = Infer, mesh: Any = None,
+    axis_names: Any = frozenset(), check_vma: bool = True, check_rep: bool | None = None,
+) -> Any:  # fmt: skip
+    """Run a function of pieces on every device of a mesh.
+
+    Parameters
+    ----------
+    f : callable
+        Takes pieces of arrays, may use collectives (`purax.lax.psum`) over the axes of the mesh, returns pieces.
+    out_specs : pytree prefix of PartitionSpec
+        How the results are put together: an array axis with a mesh axis is the pieces one after the other. Without, all devices
+        must hold the same.
+    in_specs : tuple, pytree prefix of PartitionSpec
+        How the arguments are cut into pieces. Default: as they lie.
+    mesh : Mesh, optional
+        Default: the current mesh.
+    axis_names : set of str, optional
+        The axes that `f` sees; all by default.
+    check_vma : bool
+        Check that results promised to be the same on all devices are (by the rules of docs/design/005-varying-axes.md), and
+        differentiate inside `f` by values that all devices share as one value. Without, each device's values are its own.
+
+    Returns
+    -------
+    callable
+
+    Raises
+    ------
+    ValueError
+        An array cannot be cut as its spec says, or a result varies over an axis that its spec does not name.
+    """
+    if f is None:
+        return lambda function: shard_map(
+            function, out_specs=out_specs, in_specs=in_specs, mesh=mesh, axis_names=axis_names, check_vma=check_vma, check_rep=check_rep
+        )
+    if not callable(f):
+        raise TypeError(f"shard_map requires a callable for its first argument, but got {f!r}")
+    checked = check_vma if check_rep is None else check_rep
+    name = name_of(f)
+
+    def mapped(*args: Any) -> Any:
+        grid = concrete_mesh(mesh, "shard_map")
+        axes = tuple(n for n in grid.axis_names if not axis_names or n in axis_names)
+        leaves, in_tree = tree.flatten(args)
+        names = lambda: argument_names(f, args)
+        check_arrays(f"shard_map({name})", leaves, names)
+        if in_specs is Infer:
+            specs = [_lying(x, grid) for x in leaves]
+        else:
+            given = in_specs if isinstance(in_specs, (tuple, list)) else (in_specs,) * len(args)
+            specs = flat_specs("in_specs", in_tree, tuple(given), grid, axes)
+        _check_cuts(name, leaves, specs, grid, names)
+        avals = [local_aval(aval_of(x), s, grid) for x, s in zip(leaves, specs, strict=True)]
+        with named_axes({n: grid.shape[n] for n in axes}, lanes=not checked):
+            jaxpr, consts, out_tree = stage_tree(f, in_tree, avals, name, "shard_map")
+        wanted = flat_specs("out_specs", out_tree, out_specs, grid, axes)
+        _check_outputs(name, jaxpr, wanted, axes, checked, out_tree)
+        outs = shard_map_p.bind(
+            *consts, *leaves, jaxpr=intern(jaxpr), mesh=grid, in_specs=(*[_WHOLE] * len(consts), *specs), out_specs=tuple(wanted),
+            axes=axes, lanes=not checked,
+        )  # fmt: skip
+        return out_tree.unflatten(outs)
+
+    mapped.__name__ = name
+    mapped.__qualname__ = f"shard_map({name})"
+    mapped.__doc__ = getattr(f, "__doc__", None)
+    mapped.__wrapped__ = f  # type: ignore[attr-defined]
+    return mapped
+
+
+def concrete_mesh(mesh: Any, what: str) -> Mesh:
+    """The given mesh, or the current one; an abstract one stands for the current mesh with its names and sizes."""
+    now = current_mesh()
+    if mesh is None:
+        if now is None:
+            raise ValueError(errors.explain(f"{what} got no mesh, and there is no current one.", fix="pass mesh=, or use `with purax.set_mesh(mesh):`."))
+        return now
+    if isinstance(mesh, AbstractMesh):
+        if now is None or now.shape != mesh.shape:
+            raise ValueError(f"{what} got {mesh}, which has no devices; make a mesh of these axes current (`with mesh:`).")
+        return now
+    if not isinstance(mesh, Mesh):
+        raise TypeError(f"{what} requires a `jax.sharding.Mesh` for its mesh, but got {type(mesh).__name__}")
+    return mesh
+
+
+def flat_specs(what: str, treedef: Any, specs: Any, mesh: Mesh, axes: Sequence[str]) -> list[PartitionSpec]:
+    """One spec per leaf of a prefix tree; None is a spec without axes."""
+    found = tree.flatten_axes(f"shard_map {what}", treedef, specs)
+    out = []
+    for spec in found:
+        spec = _WHOLE if spec is None else spec
+        if not isinstance(spec, PartitionSpec):
+            raise TypeError(f"shard_map {what} entries must be PartitionSpecs, got {spec!r} of type {type(spec).__name__}")
+        for name in NamedSharding(mesh, spec).spec.axis_names():
+            if name not in axes:
+                raise ValueError(f"shard_map {what}: {spec} names the axis {name!r}, which is not among axis_names {tuple(axes)}")
+        out.append(spec)
+    return out
+
+
+def _lying(x: Any, mesh: Mesh) -> PartitionSpec:
+    sharding = getattr(x, "sharding", None)
+    return sharding.spec if isinstance(sharding, NamedSharding) and sharding.mesh == mesh else _WHOLE
+
+
+def _check_cuts(name: str, leaves: Sequence[Any], specs: Specs | list[PartitionSpec], mesh: Mesh, names: Callable[[], Sequence[str]]) -> None:
+    for i, (x, spec) in enumerate(zip(leaves, specs, strict=True)):
+        aval = aval_of(x)
+        if len(spec) > aval.ndim:
+            raise ValueError(
+                f"shard_map applied to the function '{name}' was given an in_specs entry which is too long to be compatible with the "
+                f"corresponding input value: {spec} has length {len(spec)}, but argument {names()[i]} has type {aval.str_short()}, of {aval.ndim} axes"
+            )
+        for axis, (size, cut) in enumerate(zip(aval.shape, _cuts(spec, mesh, aval.ndim), strict=True)):
+            if size % cut:
+                raise ValueError(
+                    f"shard_map applied to the function '{name}' was given argument arrays with axis sizes that are not evenly divisible by "
+                    f"the corresponding mesh axis sizes: argument {names()[i]} of type {aval.str_short()} is to be cut along axis {axis} "
+                    f"into {cut} pieces by {spec} (mesh axes {dict(mesh.shape)}), and {size} is not divisible by {cut}"
+                )
+
+
+def _check_outputs(name: str, jaxpr: Jaxpr, specs: Sequence[PartitionSpec], axes: Sequence[str], checked: bool, out_tree: Any) -> None:
+    for i, (aval, spec) in enumerate(zip(jaxpr.out_avals, specs, strict=True)):
+        path = lambda i=i: [tree.keystr(p) for p, _ in tree.leaves_with_path(out_tree.unflatten(range(len(specs))))][i]
+        if len(spec) > aval.ndim:
+            raise ValueError(
+                f"shard_map applied to the function '{name}' was given an out_specs entry which is too long to be compatible with the "
+                f"corresponding output value: {spec} has length {len(spec)}, but output{path()} has type {aval.str_short()}, of {aval.ndim} axes"
+            )
+        varying = [n for n in axes if n in aval.varying - spec_names(spec)]
+        if checked and varying:
+            raise ValueError(
+                errors.explain(
+                    f"shard_map applied to the function '{name}' was given out_specs which require replication which can't be statically "
+                    f"inferred: output{path()} has the spec {spec}, but varies over {', '.join(map(repr, varying))}",
+                    "without the name of an axis, all devices along it must hold the same value",
+                    "reduce it (psum, pmax), name the axis in out_specs, or pass check_vma=False if you know that the values agree",
+                )
+            )

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax and its relatives: normalized exponentials, their logarithms, standardized values.
+
+Softmax and its logarithm are primitives with derivatives by their outputs. A mask (`where=`) selects what takes part; what it leaves
+out touches neither values nor derivatives, whatever it holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from purax import dtypes, errors
+from purax import numpy as pnp
+from purax.control.jit import jit
+from purax.core.primitive import Primitive
+from purax.core.trace import aval_of
+from purax.numpy.promotion import check_arraylike, promote_dtypes_inexact
+from purax.primitives import elementwise as ops, reduction, shape as shapes
+from purax.primitives.family import FLOAT, inline, widened
+from purax.primitives.operands import dtype_name
+from purax.primitives.stop_gradient import stop_gradient
+
+__all__ = ["log_softmax", "logmeanexp", "logsumexp", "softmax", "standardize"]
+
+
+def _spread(x: Any, axes: tuple[int, ...], like: Any) -> Any:
+    """A reduced array, repeated along the reduced axes."""
+    sizes = aval_of(like).shape
+    return shapes.broadcast_in_dim(x, sizes, tuple(i for i in range(len(sizes)) if i not in axes))
+
+
+def _exponentials(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """x less its maximum, the exponentials of that, and their sum."""
+    shifted = ops.sub(x, _spread(reduction.reduce_max(x, axes), axes, x))
+    powers = ops.exp(shifted)
+    return shifted, powers, reduction.reduce_sum(powers, axes)
+
+
+class _Normalized(Primitive):
+    """What softmax and its logarithm share: shapes and batching."""
+
+    def infer(self, x: Any, *, axes: tuple[int, ...]) -> Any:
+        """The operand's aval."""
+        if x.dtype not in FLOAT:
+            raise errors.DTypeError(f"the operand has dtype {dtype_name(x)}; {FLOAT.words} is needed")
+        return (x.strip_weak(),)
+
+    def batch(self, axis: Any, values: Any, dims: Any, *, axes: Any) -> Any:
+        """Axes behind the mapped one move on."""
+        (d,) = dims
+        return self.bind(values[0], axes=tuple(a + (a >= d) for a in axes)), dims
+
+
+class Softmax(_Normalized):
+    """exp(x) / sum(exp(x)) along `axes`; each row sums to 1."""
+
+    def reference(self, x: Any, *, axes: Any) -> Any:
+        """By its definition."""
+
+        def compute(x: Any) -> Any:
+            powers = np.exp(x - x.max(axes, keepdims=True))
+            return powers / powers.sum(axes, keepdims=True)
+
+        return (widened(compute)(x),)
+
+    def jvp(self, primals: Any, tangents: Any, *, axes: Any) -> Any:
+        """y (t - sum(y t))."""
+        y = self.bind1(*primals, axes=axes)
+        if tangents[0] is None:
+            return (y,), (None,)
+        scaled = ops.mul(tangents[0], y)
+        total = _spread(reduction.reduce_sum(scaled, axes), axes, y)
+        return (y,), (ops.sub(scaled, ops.mul(total, y)),)
+
+    def lower(self, b: Any, ins: Any, outs: Any, *, axes: Any) -> Any:
+        """Its formula, in float32 for narrower floats."""
+
+        def formula(x: Any) -> Any:
+            _, powers, total = _exponentials(x, axes)
+            return ops.div(powers, _spread(total, axes, x))
+
+        return inline(formula)(b, ins, outs)
+
+
+class LogSoftmax(_Normalized):
+    """x - log(sum(exp(x))) along `axes`."""
+
+    def reference(self, x: Any, *, axes: Any) -> Any:
+        """By its definition."""
+
+        def compute(x: Any) -> Any:
+            shifted = x - x.max(axes, keepdims=True)
+            return shifted - np.log(np.exp(shifted).sum(axes, keepdims=True))
+
+        return (widened(compute)(x),)
+
+    def jvp(self, primals: Any, tangents: Any, *, axes: Any) -> Any:
+        """t - sum(exp(y) t)."""
+        y = self.bind1(*primals, axes=axes)
+        (t,) = tangents
+        if t is None:
+            return (y,), (None,)
+        return (y,), (ops.sub(t, _spread(reduction.reduce_sum(ops.mul(t, ops.exp(y)), axes), axes, y)),)
+
+    def lower(self, b: Any, ins: Any, outs: Any, *, axes: Any) -> Any:
+        """Its formula, in float32 for narrower floats."""
+
+        def formula(x: Any) -> Any:
+            shifted, _, total = _exponentials(x, axes)
+            return ops.sub(shifted, _spread(ops.log(total), axes, x))
+
+        return inline(formula)(b, ins, outs)
+
+
+softmax_p = Softmax("softmax")
+log_softmax_p = LogSoftmax("log_softmax")
+
+
+def _axes(x: Any, axis: Any) -> tuple[int, ...]:
+    ndim = aval_of(x).ndim
+    return tuple(range(ndim)) if axis is None else shapes.canonical_axes(axis, ndim)
+
+
+def _normalized(name: str, primitive: Any, x: Any, axis: Any, where: Any, outside: float) -> Any:
+    check_arraylike(name, x)
+    (x,) = promote_dtypes_inexact(x)
+    axes = _axes(x, axis)
+    if not axes or not aval_of(x).size:
+        return pnp.ones_like(x) if primitive is softmax_p else pnp.zeros_like(x)
+    if where is None:
+        return primitive.bind1(x, axes=axes)
+    rows = primitive.bind1(pnp.where(where, x, -np.inf), axes=axes)
+    return pnp.where(where, rows, outside)
+
+
+def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+    """Exponentials, divided by their sum.
+
+    Parameters
+    ----------
+    x : floating[...]
+    axis : int, sequence of int or None
+        Along which the results sum to 1 (None: over all).
+    where : bool[...], optional
+        Broadcasts to `x`; the result is 0 where it is false.
+
+    Returns
+    -------
+    array like `x`
+
+    Examples
+    --------
+    >>> purax.nn.softmax(pnp.array([0.0, 0.0])).tolist()
+    [0.5, 0.5]
+    """
+    return _normalized("softmax", softmax_p, x, axis, where, 0.0)
+
+
+def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
+    """The logarithm of `softmax`, without underflow; -inf where `where` is false."""
+    return _normalized("log_softmax", log_softmax_p, x, axis, where, -np.inf)
+
+
+def logsumexp(
+    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False, where: Any = None
+) -> Any:
+    """The logarithm of the sum of exponentials, without overflow.
+
+    Parameters
+    ----------
+    a : inexact[...]
+    axis : int, sequence of int or None
+        Over which to sum (None: all).
+    b : float[...], optional
+        Factors of the exponentials; broadcast against `a`. Terms with factor 0 are left out.
+    keepdims : bool
+        Keep the summed axes with size 1.
+    return_sign : bool
+        Return the logarithm of the sum's magnitude, and its sign.
+    where : bool[...], optional
+        Terms that take part.
+
+    Returns
+    -------
+    array, or a pair of arrays
+        Without `return_sign`, NaN where the sum is negative; -inf where there is nothing to sum.
+    """
+    check_arraylike("logsumexp", a)
+    if where is not None:
+        a = pnp.where(where, a, 0)
+    if b is not None:
+        check_arraylike("logsumexp", b)
+        a, b = promote_dtypes_inexact(a, b)
+        a = pnp.where(b != 0, a, -np.inf)
+    else:
+        (a,) = promote_dtypes_inexact(a)
+    return _logsumexp(a, b, where, axis=axis if axis is None else _axes(a, axis), keepdims=keepdims, return_sign=return_sign)
+
+
+def _logsumexp_formula(a: Any, b: Any, where: Any, *, axis: Any, keepdims: bool, return_sign: bool) -> Any:
+    top = stop_gradient(pnp.max(pnp.real(a), axis=axis, keepdims=True, where=where, initial=-np.inf))
+    top = pnp.where(ops.is_finite(top), top, 0)
+    powers = ops.exp(a - top.astype(a.dtype))
+    total = pnp.sum(powers if b is None else powers * b, axis=axis, keepdims=keepdims, where=where)
+    sign = ops.sign(total)
+    real = not dtypes.is_complex(aval_of(total).dtype)
+    if return_sign or real:
+        total = ops.abs(total)
+    out = ops.log(total) + shapes.reshape(top, aval_of(total).shape).astype(aval_of(total).dtype)
+    if return_sign:
+        return out, sign
+    return pnp.where(sign < 0, np.nan, out) if b is not None and real else out
+
+
+_logsumexp = jit(_logsumexp_formula, static_argnames=("axis", "keepdims", "return_sign"))
+
+
+def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
+    """The logarithm of the mean of exponentials. Parameters as in `logsumexp`."""
+    total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
+    sizes = aval_of(x).shape
+    if where is None:
+        count = np.prod([sizes[i] for i in _axes(x, axis)], dtype=np.float64)
+        return total - np.log(count).astype(total.dtype)
+    count = pnp.sum(pnp.broadcast_to(where, sizes), axis=axis, keepdims=keepdims, dtype=total.dtype)
+    return total - pnp.log(count)
+
+
+def standardize(
+    x: Any, axis: Any = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5, where: Any = None, *,
+    algorithm: str = "fast",
+) -> Any:  # fmt: skip
+    """Shift and scale to mean 0 and variance 1 along an axis: (x - mean) / sqrt(variance + epsilon).
+
+    Parameters
+    ----------
+    x : float[...]
+    axis : int or sequence of int
+    mean, variance : float[...], optional
+        Default: those of `x` along `axis`.
+    epsilon : float
+    where : bool[...], optional
+        Elements that mean and variance are taken of.
+    algorithm : "fast" or "stable"
+        The variance as mean square less squared mean, or as mean squared difference.
+
+    Returns
+    -------
+    floating[...]
+
+    Raises
+    ------
+    ValueError
+        Unknown algorithm.
+    """
+    check_arraylike("standardize", x)
+    if algorithm not in ("fast", "stable"):
+        raise ValueError(f"Unknown algorithm '{algorithm}'. Expected 'fast' or 'stable'.")
+    return _standardize(x, mean, variance, epsilon, where, axis=_axes(x, axis), algorithm=algorithm)
+
+
+def _standardize_formula(x: Any, mean: Any, variance: Any, epsilon: Any, where: Any, *, axis: Any, algorithm: str) -> Any:
+    if mean is None:
+        mean = pnp.mean(x, axis, keepdims=True, where=where)
+    if variance is None and algorithm == "stable":
+        variance = pnp.mean(pnp.square(x - mean), axis, keepdims=True, where=where)
+    elif variance is None:
+        variance = pnp.mean(pnp.square(x), axis, keepdims=True, where=where) - pnp.square(mean)
+        variance = pnp.clip(variance, 0)
+    return (x - mean) * ops.rsqrt(variance + epsilon)
+
+
+_standardize = jit(_standardize_formula, static_argnames=("axis", "algorithm"))

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+import pytest
+
+from purax import grad
+from purax import numpy as pnp
+
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=(3, 4)).astype(np.float32)
+I = RNG.integers(-9, 9, (3, 4)).astype(np.int32)
+C = (X + 1j * X[::-1]).astype(np.complex64)
+
+
+@pytest.mark.parametrize(
+    "name",
+    "sin cos tan arctan sinh cosh tanh arcsinh exp exp2 expm1 cbrt square abs fabs sign signbit floor ceil trunc rint round "
+    "deg2rad rad2deg sinc i0 real imag conj angle isfinite isinf isnan iscomplex isreal logical_not spacing".split(),
+)
+def test_real_numbers_give_what_numpy_gives(name):
+    np.testing.assert_allclose(getattr(pnp, name)(X), getattr(np, name)(X), rtol=3e-6, atol=3e-6)
+
+
+@pytest.mark.parametrize("name", "sqrt log log2 log10 log1p reciprocal arccosh".split())
+def test_positive_numbers_give_what_numpy_gives(name):
+    x = np.abs(X) + 1
+    np.testing.assert_allclose(getattr(pnp, name)(x), getattr(np, name)(x), rtol=3e-6, atol=3e-6)
+
+
+@pytest.mark.parametrize("name", "sin cos exp sqrt log square abs angle real imag conj sign reciprocal rint round".split())
+def test_complex_numbers_give_what_numpy_gives(name):
+    np.testing.assert_allclose(getattr(pnp, name)(C), getattr(np, name)(C), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", "floor ceil trunc abs sign square round isnan signbit".split())
+def test_integers_keep_their_dtype(name):
+    result = getattr(pnp, name)(I)
+    np.testing.assert_array_equal(result, getattr(np, name)(I))
+    assert result.dtype == getattr(np, name)(I).dtype
+
+
+def test_mantissa_and_exponent_rebuild_the_number():
+    x = np.array([0.0, 1.5, -3e-39, 1e-45, 3e38, np.inf], np.float32)
+    mantissa, exponent = pnp.frexp(x)
+    want = np.frexp(x)
+    np.testing.assert_array_equal(mantissa, want[0])
+    np.testing.assert_array_equal(np.asarray(exponent)[:-1], want[1][:-1])
+    np.testing.assert_allclose(grad(lambda v: pnp.frexp(v)[0])(3.0), 0.25)
+
+
+def test_rounding_to_decimals_goes_to_even():
+    assert pnp.round(pnp.array([0.125, 0.375, -2.5]), 2).tolist() == pytest.approx([0.12, 0.38, -2.5])
+    assert pnp.round(pnp.array([15, 25, -15, 5]), -1).tolist() == [20, 20, -20, 0]
+
+
+def test_sinc_has_right_derivatives_at_zero():
+    assert grad(pnp.sinc)(0.0) == 0
+    np.testing.assert_allclose(grad(grad(pnp.sinc))(0.0), -(np.pi**2) / 3, rtol=1e-5)
+
+
+def test_the_second_derivative_of_i0_at_zero_is_a_half():
+    np.testing.assert_allclose(grad(grad(lambda t: pnp.i0(2 * t - 1)))(0.5), 2, rtol=1e-6)
+
+
+def test_gradients_of_absolute_values_of_complex_numbers_agree():
+    first = grad(pnp.abs)(1 + 0.5j)
+    second = grad(lambda z: pnp.sqrt(z.real**2 + z.imag**2))(1 + 0.5j)
+    np.testing.assert_allclose(first, second, rtol=1e-6)
+    np.testing.assert_allclose(first, 0.8944272 - 0.4472136j, rtol=1e-6)
+
+
+def test_nan_and_infinities_are_replaced():
+    x = np.array([np.nan, np.inf, -np.inf, 1], np.float32)
+    np.testing.assert_array_equal(pnp.nan_to_num(x), np.nan_to_num(x))
+    assert pnp.nan_to_num(x, nan=1.0, posinf=2.0, neginf=3.0).tolist() == [1, 2, 3, 1]
