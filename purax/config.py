@@ -11,8 +11,8 @@ read costs one property call, one ContextVar look-up and one slot.
 
 import os
 import sys
-from collections.abc import Callable
-from contextlib import ContextDecorator
+from collections.abc import Callable, Iterator
+from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from operator import attrgetter
@@ -25,8 +25,10 @@ from purax.errors import SealedSettingError, SettingValueError, UnknownSettingEr
 __all__ = [
     "ACCEPTED",
     "SETTINGS",
+    "Accepted",
     "Override",
     "TraceKey",
+    "UserContext",
     "current",
     "read",
     "seal",
@@ -118,7 +120,10 @@ _TABLE = (
     Setting("debug_key_reuse", _flag, False, "raise when a random key is used twice", traced=True),
     Setting("debug_nans", _flag, False, "raise when a result holds NaN"),
     Setting("debug_infs", _flag, False, "raise when a result holds inf"),
+    Setting("user_context", _anything, (), "values of contexts that users made, part of each key", traced=True),
     Setting("disable_jit", _flag, False, "run jitted functions operation by operation"),
+    Setting("no_tracing", _flag, False, "raise when a jitted function is traced anew"),
+    Setting("no_execution", _flag, False, "raise when a compiled function runs"),
     Setting("check_tracer_leaks", _flag, False, "raise when a tracer outlives its transformation"),
     Setting("enable_checks", _flag, False, "verify each jaxpr that is made"),
     Setting("log_compiles", _flag, False, "log each trace and compile"),
@@ -169,8 +174,6 @@ ACCEPTED: dict[str, tuple[Any, str]] = {
     "jax_pprint_use_color": (True, _UNUSED),
     "jax_mutable_array_checks": (True, _UNUSED),
     "jax_refs_to_pins": (False, _UNUSED),
-    "jax_no_tracing": (False, _UNUSED),
-    "jax_no_execution": (False, _UNUSED),
     "jax_check_static_indices": (True, "Python indices are always checked"),
     "jax_explicit_x64_dtypes": ("allow", "a dtype asked for by name is always given"),
     "jax_error_checking_behavior_divide": ("ignore", _UNUSED),
@@ -425,6 +428,14 @@ class Override:
         """The value in force in this thread."""
         return getattr(current(), self.name)
 
+    def get_global(self) -> Any:
+        """The value of the process, whatever `with` blocks of this thread say."""
+        return getattr(_base, self.name)
+
+    def set_global(self, value: Any) -> None:
+        """Change the value of the process."""
+        update(self.name, value)
+
     def __bool__(self) -> bool:
         return bool(self.value)
 
@@ -461,6 +472,65 @@ class Scope(ContextDecorator):
             _tell(self._name, -1)
 
 
+class UserContext:
+    """A value of the user's own that jitted functions depend on: `with context(value): ...`.
+
+    Functions are traced anew for each value, and find it as `context.value`. Values are compared by `==` and need a hash.
+    """
+
+    __slots__ = ("default",)
+
+    def __init__(self, default: Any = None) -> None:
+        self.default = default
+
+    def __call__(self, value: Any) -> Scope:
+        """Return the context manager that gives the context `value` in this thread."""
+        return Scope("user_context", self._with(current().user_context, value))
+
+    def _with(self, given: tuple[tuple[Any, Any], ...], value: Any) -> tuple[tuple[Any, Any], ...]:
+        return (*((context, v) for context, v in given if context is not self), (self, value))
+
+    def _in(self, given: tuple[tuple[Any, Any], ...]) -> Any:
+        return next((value for context, value in given if context is self), self.default)
+
+    @property
+    def value(self) -> Any:
+        """The value in force in this thread."""
+        return self._in(current().user_context)
+
+    def get_global(self) -> Any:
+        """The value of the process."""
+        return self._in(_base.user_context)
+
+    def set_global(self, value: Any) -> None:
+        """Change the value of the process."""
+        update("user_context", self._with(_base.user_context, value))
+
+
+class Accepted:
+    """A setting of JAX that changes nothing here, as a context manager: it keeps its value and has no effect."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @contextmanager
+    def __call__(self, value: Any = True) -> Iterator[None]:
+        """Return the context manager that remembers the value."""
+        before = self.value
+        _accepted[self.name] = value
+        try:
+            yield
+        finally:
+            _accepted[self.name] = before
+
+    @property
+    def value(self) -> Any:
+        """The value in force."""
+        return read(self.name)
+
+
 def parse_flags_with_absl() -> None:
     """Do nothing: settings come from the environment and from `update`, not from absl flags. For programs that port."""
 
@@ -481,7 +551,10 @@ debug_bounds: bool
 debug_key_reuse: bool
 debug_nans: bool
 debug_infs: bool
+user_context: tuple[tuple[Any, Any], ...]
 disable_jit: bool
+no_tracing: bool
+no_execution: bool
 check_tracer_leaks: bool
 enable_checks: bool
 log_compiles: bool

@@ -4,9 +4,13 @@
 Each also decorates a function, and tells its value in force as `enable_x64.value`. `purax.config` holds the settings.
 """
 
-from purax.config import Override
+from typing import Any
+
+from purax.config import Accepted, Override, UserContext
 
 __all__ = [
+    "allow_f16_reductions",
+    "array_garbage_collection_guard",
     "check_tracer_leaks",
     "checking_leaks",
     "debug_bounds",
@@ -18,12 +22,23 @@ __all__ = [
     "default_prng_impl",
     "disable_jit",
     "enable_checks",
+    "enable_custom_prng",
     "enable_x64",
     "explain_cache_misses",
+    "legacy_prng_key",
     "log_compiles",
+    "make_user_context",
+    "no_execution",
+    "no_tracing",
     "numpy_dtype_promotion",
     "numpy_rank_promotion",
+    "softmax_custom_jvp",
+    "thread_guard",
     "threefry_partitionable",
+    "transfer_guard",
+    "transfer_guard_device_to_device",
+    "transfer_guard_device_to_host",
+    "transfer_guard_host_to_device",
 ]
 
 check_tracer_leaks = Override("check_tracer_leaks")
@@ -40,6 +55,31 @@ enable_checks = Override("enable_checks")
 enable_x64 = Override("enable_x64")
 explain_cache_misses = Override("explain_cache_misses")
 log_compiles = Override("log_compiles")
+no_execution = Override("no_execution")
+no_tracing = Override("no_tracing")
 numpy_dtype_promotion = Override("numpy_dtype_promotion")
 numpy_rank_promotion = Override("numpy_rank_promotion")
 threefry_partitionable = Override("threefry_partitionable")
+
+# Names of JAX for parts that purax does not have: they are taken, and change nothing.
+allow_f16_reductions = Accepted("jax_allow_f16_reductions")
+array_garbage_collection_guard = Accepted("jax_array_garbage_collection_guard")
+enable_custom_prng = Accepted("jax_enable_custom_prng")
+legacy_prng_key = Accepted("jax_legacy_prng_key")
+softmax_custom_jvp = Accepted("jax_softmax_custom_jvp")
+thread_guard = Accepted("jax_thread_guard")
+transfer_guard = Accepted("jax_transfer_guard")
+transfer_guard_device_to_device = Accepted("jax_transfer_guard_device_to_device")
+transfer_guard_device_to_host = Accepted("jax_transfer_guard_device_to_host")
+transfer_guard_host_to_device = Accepted("jax_transfer_guard_host_to_device")
+
+
+def make_user_context(default_value: Any = None) -> UserContext:
+    """Make a context of one's own, whose value is part of the key of each jitted function.
+
+    Parameters
+    ----------
+    default_value : object, optional
+        Hashable; in force outside of all `with` blocks.
+    """
+    return UserContext(default_value)

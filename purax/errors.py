@@ -386,7 +386,7 @@ class DeletedArrayError(PuraxError, RuntimeError):
     """
 
 
-class DonationError(PuraxError, ValueError):
+class DonationError(PuraxError, RuntimeError, ValueError):
     """The same array is given twice in one call, and one of the two is donated.
 
     Wrong: ``jit(f, donate_argnums=0)(x, x)``

@@ -2,10 +2,11 @@
 """What happens inside, as typed events for whoever listens.
 
 A place that has something to tell writes `if events.listening: events.emit(events.Compiled(...))`: nothing is made, and
-one global is read, while nobody listens. The settings `log_compiles` and `explain_cache_misses` listen too, and write to the
-logger "purax".
+one global is read, while nobody listens. The settings `log_compiles` and `explain_cache_misses` listen too, and write warnings
+to the logger "purax"; at level DEBUG that logger is told of everything.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ __all__ = [
     "emit",
     "listen",
     "subscribe",
+    "wanted",
 ]
 
 
@@ -71,7 +73,10 @@ class CacheHit(Event):
 
 @dataclass(frozen=True, slots=True)
 class CacheMiss(Event):
-    """A call found no compiled program; `part` names what differs from the nearest key, `old` and `new` its two values."""
+    """A call found no compiled program; `part` names what differs from the nearest key, `old` and `new` its two values.
+
+    Where `old` is empty, `new` describes the difference.
+    """
 
     name: str
     part: str = "function"
@@ -182,8 +187,17 @@ def emit(event: Event) -> None:
     """Hand an event to all listeners."""
     for listener in _listeners:
         listener(event)
-    if _logs_wanted:
+    if _logs_wanted or _debugging():
         _log(event)
+
+
+def wanted() -> bool:
+    """Whether anybody listens, the logger "purax" at level DEBUG included; for places that take milliseconds anyway."""
+    return listening or _debugging()
+
+
+def _debugging() -> bool:
+    return "logging" in sys.modules and logging.getLogger("purax").isEnabledFor(logging.DEBUG)
 
 
 # ---- logging
@@ -202,20 +216,23 @@ def _log(event: Event) -> None:
     # The flags may be on in another thread only.
     settings = config.current()
     text = None
-    if settings.log_compiles:
-        match event:
-            case Traced(name, equations, seconds):
-                text = f"traced {name}: {equations} equations in {seconds:.6f} s"
-            case Lowered(name, characters, seconds):
-                text = f"lowered {name}: {characters} characters of StableHLO in {seconds:.6f} s"
-            case Compiled(name, seconds):
-                text = f"compiled {name} in {seconds:.6f} s"
-            case CacheHit(name, where, seconds):
-                text = f"found {name} compiled, in {where}, in {seconds:.6f} s"
-    if settings.explain_cache_misses and isinstance(event, CacheMiss):
-        text = f"nothing compiled fits {event.name}: {event.part} was {event.old!r}, is {event.new!r} ({event.where})"
+    match event:
+        case Traced(name, equations, seconds):
+            text = f"Finished tracing {name} for jit: {equations} equations in {seconds:.6f} s"
+        case Lowered(name, characters, seconds):
+            text = f"Compiling jit({name}): lowered to {characters} characters of StableHLO in {seconds:.6f} s"
+        case Compiled(name, seconds):
+            text = f"Finished XLA compilation of jit({name}) in {seconds:.6f} s"
+        case CacheHit(name, where, seconds):
+            text = f"found jit({name}) compiled, in {where}, in {seconds:.6f} s"
+    flag = settings.log_compiles
+    if isinstance(event, CacheMiss):
+        flag = settings.explain_cache_misses
+        kind = "TRACING CACHE MISS" if event.where == "memory" else "COMPILATION CACHE MISS"
+        change = f"now {event.new} and before {event.old}" if event.old else f"{event.new}"
+        text = f"{kind} of {event.name}: {event.part}: {change} ({event.where})"
     if text is not None:
-        logging.getLogger("purax").warning(text)
+        logging.getLogger("purax").log(logging.WARNING if flag else logging.DEBUG, text)
 
 
 config.watch("log_compiles", _want_logs)

@@ -52,4 +52,5 @@ def test_settings_write_events_to_the_logger(caplog):
     config.update("explain_cache_misses", False)
     assert not events.listening
     texts = [record.getMessage() for record in caplog.records]
-    assert len(texts) == 2 and "compiled f in 0.5" in texts[0] and "g: shape was (2,), is (3,)" in texts[1]
+    assert len(texts) == 2 and "compilation of jit(f) in 0.5" in texts[0]
+    assert "CACHE MISS of g: shape: now (3,) and before (2,)" in texts[1]

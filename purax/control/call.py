@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from purax import config, dtypes, errors, tree
-from purax.core.axes import axis_environment
+from purax.core.axes import axis_environment, lane_axes
 from purax.core.trace import aval_of
+from purax.sharding import current_mesh
 from purax.transforms.flat import argument_names, check_arrays, name_of
 
 __all__ = ["Call", "Chosen", "check_outputs", "choose", "put_back", "take_zeros"]
@@ -47,7 +48,7 @@ class Call:
         self.donated = self._donations() if function.donated else ()
         self.key = (
             self.treedef, avals, tuple([(where, type(value), value) for where, value in self.statics]),
-            config.current().trace_key, tuple(axis_environment.get().items()),
+            config.current().trace_key, (*axis_environment.get().items(), lane_axes.get(), current_mesh()),
         )  # fmt: skip
         if any(a.dtype == dtypes.float0 for a in avals):
             self.zeros = tuple([(i, x) for i, (x, a) in enumerate(zip(self.leaves, avals, strict=True)) if a.dtype == dtypes.float0])

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from purax import config, events, tree
+from purax.control import sharded
 from purax.control.call import Call, check_outputs, choose, put_back, take_zeros
 from purax.control.explain import cache_miss
 from purax.core.interpret import eval_jaxpr, reference_eval
@@ -22,6 +23,7 @@ from purax.core.passes import dead_code
 from purax.core.primitive import Primitive
 from purax.core.stage import stage
 from purax.core.trace import Tracer, aval_of, check_escape, current
+from purax.pipeline import placed
 from purax.pipeline.compile import Compilation, compile_jaxpr, forget
 from purax.pipeline.debug import active as debugging
 from purax.pipeline.evaluate import as_array, program_kernel
@@ -174,13 +176,16 @@ class Store:
     ----------
     quick, quick_keyword : dict
         The short way: (structure, settings, avals) -> what runs; without and with keyword arguments.
+    placed : dict
+        The same for arrays that were placed on purpose.
     programs : dict
         `Call.key` -> Program.
     """
 
-    __slots__ = ("__weakref__", "programs", "quick", "quick_keyword")
+    __slots__ = ("__weakref__", "placed", "programs", "quick", "quick_keyword")
 
     def __init__(self) -> None:
+        self.placed: dict[Any, Any] = {}
         self.quick: dict[Any, Any] = {}
         self.quick_keyword: dict[Any, Any] = {}
         self.programs: dict[Any, Program] = {}
@@ -189,6 +194,7 @@ class Store:
     def clear(self) -> None:
         """Forget everything, in memory."""
         forget([program.jaxpr for program in self.programs.values()])
+        self.placed.clear()
         self.quick.clear()
         self.quick_keyword.clear()
         self.programs.clear()
@@ -235,6 +241,7 @@ class JitFunction:
         self.static, self.donated = choose(fun, *[options.get(o) for o in _CHOICES])
         self.inline = options["inline"]
         self.plain = not (self.static or self.donated)
+        self.shardings = sharded.asked(options)
         rest = tuple([(o, v) for o, v in options.items() if o not in _CHOICES])
         self.store = store = _store(fun, (self.static, self.donated, rest))
         self.cache, self.keyword_cache, self.programs = store.quick, store.quick_keyword, store.programs
@@ -287,8 +294,13 @@ class JitFunction:
         settings = config.current()
         if settings.disable_jit:
             return self.fun(*args, **kwargs)
-        call = Call(self, args, kwargs)
         trace = current.get()
+        if self.store.placed and trace is None and not self.static:
+            leaves, key = sharded.key_of(args, kwargs)
+            run = self.store.placed.get(key)
+            if run is not None:
+                return run(leaves)
+        call = Call(self, args, kwargs)
         if trace is None:
             for i, x in enumerate(call.leaves):
                 if isinstance(x, Tracer):
@@ -306,7 +318,9 @@ class JitFunction:
     def _run(self, call: Call, program: Program) -> Any:
         consts = [x if type(x) is Array else as_array(x) for x in program.consts]
         leaves = call.leaves
-        if any(call.donated):
+        if self.shardings is not None or placed.elsewhere(program.jaxpr, (*consts, *leaves)):
+            outs = sharded.run(self, call, program, consts)
+        elif any(call.donated):
             outs = self._run_donating(call, program, consts)
         else:
             outs = jit_p.run((*consts, *leaves), {"jaxpr": program.jaxpr, "name": self.name, "inline": self.inline})
@@ -341,7 +355,7 @@ class JitFunction:
         if program is None:
             if config.current().no_tracing:
                 raise RuntimeError(f"jit({self.name}) was to be traced for new types of arguments, but 'no_tracing' is set")
-            if events.listening:
+            if events.wanted():
                 events.emit(cache_miss(call, self.name, list(self.programs)))
             program = self._trace(call)
             if not any(isinstance(c, Tracer) for c in program.consts):
@@ -354,15 +368,19 @@ class JitFunction:
 
         def flat(*leaves: Any) -> list[Any]:
             nonlocal left
+            if self.shardings is not None:
+                leaves = tuple(sharded.constrain(leaves, self.shardings.inputs(call)))
             args, kwargs = call.rebuild(leaves)
             outs, out_tree = tree.flatten(self.fun(*args, **kwargs))
             check_outputs(self.name, outs, out_tree)
+            if self.shardings is not None:
+                outs = sharded.constrain(outs, self.shardings.outputs(out_tree))
             outs, zeros = take_zeros(outs)
             left = out_tree, zeros
             return outs
 
         closed = stage(flat, [aval_of(x) for x in call.leaves], self.name, call.names())
-        if events.listening:
+        if events.wanted():
             events.emit(events.Traced(self.name, len(closed.jaxpr.eqns), time.perf_counter() - started))
         return Program(closed, *left)
 
@@ -373,6 +391,10 @@ class JitFunction:
         call = Call(self, args, kwargs)
         program = self._program(call)
         return Traced(self, call, program)
+
+    def plan(self, call: Call, program: Program) -> placed.Plan:
+        """Where the program runs, and how it is compiled for these arguments."""
+        return sharded.plan_of(self, call, program, program.consts)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and lower to StableHLO for these arguments."""
@@ -426,6 +448,11 @@ def jit(
         Arguments that are part of the program (hashable; a new value compiles anew).
     donate_argnums, donate_argnames : int, str, or sequences of them, optional
         Arguments whose memory the result may take over; they cannot be used afterwards.
+    in_shardings, out_shardings : pytree prefixes of Sharding, PartitionSpec or None, optional
+        How arguments and results are spread over devices. By default arguments are taken as they lie, and results lie as the
+        partitioner chose.
+    device : Device, optional
+        Run there.
     inline : bool
         Write the program in place where it is called from another one.
 
@@ -441,7 +468,7 @@ def jit(
     options = {
         "static_argnums": static_argnums, "static_argnames": static_argnames, "donate_argnums": donate_argnums,
         "donate_argnames": donate_argnames, "inline": inline, "in_shardings": in_shardings, "out_shardings": out_shardings,
-        "compiler_options": compiler_options,
+        "compiler_options": compiler_options, "device": device,
     }  # fmt: skip
     if fun is None:
         return lambda function: JitFunction(checked_callable(function), options)

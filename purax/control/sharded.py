@@ -1,17 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`with_sharding_constraint`: how a value inside a program is spread over a mesh."""
+"""Values spread over a mesh: `with_sharding_constraint`, and `jit` on arguments that were placed on purpose."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from purax import errors, tree
+from purax import config, errors, tree
 from purax.core.primitive import Primitive
 from purax.core.trace import Tracer, aval_of
+from purax.pipeline import placed
+from purax.pipeline.debug import active as debugging
 from purax.primitives import shape
-from purax.runtime.array import Array
+from purax.runtime.array import Array, wrap_placed
 from purax.runtime.transfer import device_put
-from purax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, current_mesh
+from purax.sharding import (
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+    current_mesh,
+    placement_of,
+)
 from purax.sharding.spec import UNCONSTRAINED, names_of
 
 __all__ = ["with_sharding_constraint"]
@@ -125,3 +136,126 @@ def committed_elsewhere(x: Any, sharding: Sharding) -> bool:
     if type(x) is not Array or not x.committed:
         return False
     return not x.sharding.is_equivalent_to(sharding, x.ndim)
+
+
+# --- jit over placed arguments ------------------------------------------------------------------------------------------------
+
+
+class Shardings:
+    """What the user of `jit` asks for: where arguments must lie, and where results are to lie.
+
+    Parameters
+    ----------
+    in_shardings, out_shardings : pytree prefixes of Sharding, PartitionSpec or None
+    device : Device, optional
+        For everything.
+    """
+
+    def __init__(self, in_shardings: Any, out_shardings: Any, device: Any) -> None:
+        self.ins, self.outs = (SingleDeviceSharding(device),) * 2 if device is not None else (in_shardings, out_shardings)
+        self.strict = device is None
+
+    def inputs(self, call: Any) -> list[Any]:
+        """Wanted sharding of each leaf of the arguments, or None."""
+        if self.ins is None:
+            return [None] * len(call.leaves)
+        ins = tuple(self.ins) if isinstance(self.ins, list) else self.ins
+        gone = {i for i, _ in call.zeros}
+        wanted = tree.flatten_axes("jit in_shardings", call.treedef, (ins, ins if _single(ins) else None))
+        found = [resolve(s) for i, s in enumerate(wanted) if i not in gone]
+        for i, (x, sharding) in enumerate(zip(call.leaves, found, strict=True)):
+            if sharding is None:
+                continue
+            sharding.check_compatible_aval(aval_of(x).shape)
+            if self.strict and committed_elsewhere(x, sharding):
+                raise ValueError(
+                    errors.explain(
+                        f"Sharding passed to jit does not match the sharding on the respective arg. Got jit sharding: {sharding}, arg sharding: "
+                        f"{x.sharding} for arg {call.names()[i]} of type {aval_of(x).str_short()}",
+                        "arrays that were placed on purpose are not moved",
+                        "device_put the argument, or leave in_shardings out",
+                    )
+                )
+        return found
+
+    def outputs(self, out_tree: Any) -> list[Any] | None:
+        """Wanted sharding of each leaf of the result, or None."""
+        if self.outs is None:
+            return None
+        return [resolve(s) for s in tree.flatten_axes("jit out_shardings", out_tree, self.outs)]
+
+
+def _single(sharding: Any) -> bool:
+    return isinstance(sharding, (Sharding, PartitionSpec))
+
+
+def asked(options: dict[str, Any]) -> Shardings | None:
+    """The shardings among the options of `jit`, if there are any."""
+    given = [options.get(name) for name in ("in_shardings", "out_shardings", "device")]
+    return None if all(s is None for s in given) else Shardings(*given)
+
+
+def constrain(values: Sequence[Any], wanted: Sequence[Any] | None) -> list[Any]:
+    """Values of a program that is being traced, spread as is wanted."""
+    if wanted is None:
+        return list(values)
+    return [constrained(x, s) if isinstance(s, NamedSharding) else x for x, s in zip(values, wanted, strict=True)]
+
+
+def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
+    """Leaves of the arguments, and the key of the short way for placed arrays; None where a leaf is no array."""
+    leaves, treedef = tree.flatten((args, kwargs))
+    key: list[Any] = [treedef, config.trace_key()]
+    for x in leaves:
+        if type(x) is not Array:
+            return leaves, None
+        key += (x.aval, x._placement)
+    return leaves, tuple(key)
+
+
+def plan_of(function: Any, call: Any, program: Any, consts: Sequence[Any]) -> Any:
+    """The plan of a jitted function for the arguments of a call (arrays, or types of them with a sharding)."""
+    places = [_place(x) for x in call.leaves]
+    outs: tuple[Any, ...] = ()
+    if function.shardings is not None:
+        wanted = function.shardings.inputs(call)
+        places = [p if s is None else placement_of(s) for p, s in zip(places, wanted, strict=True)]
+        found = function.shardings.outputs(program.out_tree)
+        if found is not None:
+            gone = {i for i, _ in program.zeros}
+            outs = tuple([None if s is None else placement_of(s) for i, s in enumerate(found) if i not in gone])
+            outs = () if all(p is None for p in outs) else outs
+    donated = (*(False for _ in consts), *call.donated) if any(call.donated) else ()
+    options = tuple(sorted((function.options.get("compiler_options") or {}).items()))
+    return placed.plan(program.jaxpr, function.name, (*map(_place, consts), *places), donated, outs, options)
+
+
+def _place(x: Any) -> Any:
+    if type(x) is Array:
+        return x._placement
+    sharding = getattr(x, "sharding", None) if not isinstance(x, Tracer) else None
+    return placement_of(sharding) if isinstance(sharding, Sharding) else None
+
+
+def run(function: Any, call: Any, program: Any, consts: list[Any]) -> Sequence[Any]:
+    """Outputs of a jitted function whose arguments, results or program lie elsewhere than on the default device."""
+    plan = plan_of(function, call, program, consts)
+    moved = plan.move([*consts, *call.leaves])
+    leaves = moved[len(consts) :]
+    if all(x is y for x, y in zip(leaves, call.leaves, strict=True)) and not (call.zeros or call.statics or debugging()):
+        if program is function.programs.get(call.key):
+            function.store.placed[key_of(call.args, call.kwargs)[1]] = _short(plan.compiled(), moved[: len(consts)], program)
+    return plan.call(moved)
+
+
+def _short(executable: Any, consts: list[Any], program: Any) -> Callable[[list[Any]], Any]:
+    """The short way: arrays of the right types, where they must lie."""
+    execute, avals, places = executable.run, executable.out_avals, executable.out_placements
+    unflatten = program.unflatten if program.zeros else program.out_tree.unflatten
+    fixed = [x.buffer for x in consts]
+
+    def quick(leaves: list[Any]) -> Any:
+        outs = execute(fixed + [x.buffer for x in leaves])
+        return unflatten([wrap_placed(a, b, p) for a, b, p in zip(avals, outs, places)])  # noqa: B905
+
+    return (lambda leaves: unflatten(executable.call([*consts, *leaves]))) if executable.donate else quick

@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from purax import tree
 from purax.lazy import lazy
-from purax.control.jit import Call, JitFunction
+from purax.control.call import Call
+from purax.control.jit import JitFunction, checked_callable, clear_programs
 from purax.core.aval import ShapeDtypeStruct
+from purax.core.axes import named_axes
+from purax.core.primitive import registry
 from purax.core.trace import Tracer, aval_of, current
 from purax.pipeline import compile as compiling
 from purax.runtime import client, transfer
 from purax.runtime.array import Array
+from purax.transforms.flat import name_of
 
 __all__ = [
     "block_until_ready", "clear_caches", "copy_to_host_async", "device_get", "device_put", "effects_barrier",
@@ -51,16 +55,18 @@ def make_jaxpr(
     callable
         Returns a ClosedJaxpr, or a pair with `return_shape`.
     """
-    if not callable(fun):
-        raise TypeError(f"Expected a callable value, got {fun!r}")
-    del axis_env
+    checked_callable(fun)
+    options = {**_NO_OPTIONS, "static_argnums": static_argnums if static_argnums != () else None}
 
     def program(*args: Any, **kwargs: Any) -> Any:
-        function = JitFunction(fun, {**_NO_OPTIONS, "static_argnums": static_argnums if static_argnums != () else None})
-        traced = function.trace(*args, **kwargs)
+        args, kwargs = tree.map(_as_struct, (args, kwargs))
+        with named_axes(dict(axis_env), lanes=False) if axis_env else nullcontext():
+            traced = JitFunction(fun, options).trace(*args, **kwargs)
         return (traced.jaxpr, traced.out_info) if return_shape else traced.jaxpr
 
-    program.__name__ = f"make_jaxpr({getattr(fun, '__name__', 'fun')})"
+    program.__name__ = f"make_jaxpr({name_of(fun)})"
+    program.__qualname__ = f"make_jaxpr({getattr(fun, '__qualname__', name_of(fun))})"
+    program.__module__ = "purax"
     program.__wrapped__ = fun  # type: ignore[attr-defined]
     return program
 
@@ -83,7 +89,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     args, kwargs = tree.map(_as_struct, (args, kwargs))
     function = JitFunction(fun, _NO_OPTIONS)
     program = function._trace(Call(function, args, kwargs))
-    return program.out_tree.unflatten(
+    return program.unflatten(
         [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in program.closed.out_avals]
     )
 
@@ -133,16 +139,16 @@ def device_get(x: Any) -> Any:
 
 
 def clear_caches() -> None:
-    """Forget compiled programs of this process (those on disk stay)."""
+    """Forget traced and compiled programs of this process (those on disk stay)."""
+    clear_programs()
     compiling.clear()
+    for primitive in registry.values():
+        primitive.kernels.clear()
 
 
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
-    """`fun` as a program of its own, under its name in printed programs and profiles."""
-    function = JitFunction(fun, {**_NO_OPTIONS, "inline": True})
-    if name is not None:
-        function.name = name
-    return function
+    """`fun` within `named_scope(name)`; the name of the function by default."""
+    return named_scope(name or name_of(fun))(fun)
 
 
 @contextmanager

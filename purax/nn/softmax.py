@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from purax import dtypes, errors
+from purax import errors
 from purax import numpy as pnp
 from purax.control.jit import jit
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
+from purax.numpy.exponentials import logsumexp
 from purax.numpy.promotion import check_arraylike, promote_dtypes_inexact
 from purax.primitives import elementwise as ops, reduction, shape as shapes
 from purax.primitives.family import FLOAT, inline, widened
 from purax.primitives.operands import dtype_name
-from purax.primitives.stop_gradient import stop_gradient
 
 __all__ = ["log_softmax", "logmeanexp", "logsumexp", "softmax", "standardize"]
 
@@ -161,60 +161,6 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
 def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     """The logarithm of `softmax`, without underflow; -inf where `where` is false."""
     return _normalized("log_softmax", log_softmax_p, x, axis, where, -np.inf)
-
-
-def logsumexp(
-    a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False, where: Any = None
-) -> Any:
-    """The logarithm of the sum of exponentials, without overflow.
-
-    Parameters
-    ----------
-    a : inexact[...]
-    axis : int, sequence of int or None
-        Over which to sum (None: all).
-    b : float[...], optional
-        Factors of the exponentials; broadcast against `a`. Terms with factor 0 are left out.
-    keepdims : bool
-        Keep the summed axes with size 1.
-    return_sign : bool
-        Return the logarithm of the sum's magnitude, and its sign.
-    where : bool[...], optional
-        Terms that take part.
-
-    Returns
-    -------
-    array, or a pair of arrays
-        Without `return_sign`, NaN where the sum is negative; -inf where there is nothing to sum.
-    """
-    check_arraylike("logsumexp", a)
-    if where is not None:
-        a = pnp.where(where, a, 0)
-    if b is not None:
-        check_arraylike("logsumexp", b)
-        a, b = promote_dtypes_inexact(a, b)
-        a = pnp.where(b != 0, a, -np.inf)
-    else:
-        (a,) = promote_dtypes_inexact(a)
-    return _logsumexp(a, b, where, axis=axis if axis is None else _axes(a, axis), keepdims=keepdims, return_sign=return_sign)
-
-
-def _logsumexp_formula(a: Any, b: Any, where: Any, *, axis: Any, keepdims: bool, return_sign: bool) -> Any:
-    top = stop_gradient(pnp.max(pnp.real(a), axis=axis, keepdims=True, where=where, initial=-np.inf))
-    top = pnp.where(ops.is_finite(top), top, 0)
-    powers = ops.exp(a - top.astype(a.dtype))
-    total = pnp.sum(powers if b is None else powers * b, axis=axis, keepdims=keepdims, where=where)
-    sign = ops.sign(total)
-    real = not dtypes.is_complex(aval_of(total).dtype)
-    if return_sign or real:
-        total = ops.abs(total)
-    out = ops.log(total) + shapes.reshape(top, aval_of(total).shape).astype(aval_of(total).dtype)
-    if return_sign:
-        return out, sign
-    return pnp.where(sign < 0, np.nan, out) if b is not None and real else out
-
-
-_logsumexp = jit(_logsumexp_formula, static_argnames=("axis", "keepdims", "return_sign"))
 
 
 def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:

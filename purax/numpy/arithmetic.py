@@ -319,7 +319,7 @@ def _log_add(x: Any, y: Any, log1p: Any, exp: Any) -> Any:
         gap = ops.sub(ops.select_n(first, x, y), larger)
     else:
         larger = ops.max(x, y)
-        gap = ops.neg(ops.abs(ops.sub(x, y)))
+        gap = ops.sub(ops.min(x, y), larger)
     undefined = ops.ne(gap, gap)  # inf - inf, or NaN
     safe = ops.select_n(undefined, gap, ops.full_like(gap, 0))
     return ops.select_n(undefined, ops.add(larger, log1p(exp(safe))), ops.add(x, y))

@@ -358,7 +358,13 @@ def std(
         if ddof != 0:
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
-    return ops.sqrt(_variance("std", as_operand(a), axis, dtype, out, ddof, keepdims, where, mean))
+    return _root(_variance("std", as_operand(a), axis, dtype, out, ddof, keepdims, where, mean))
+
+
+def _root(variance: Any) -> Any:
+    """Square root with derivative 0 at 0."""
+    zero = ops.eq(variance, ops.full_like(variance, 0))
+    return ops.select_n(zero, ops.sqrt(ops.select_n(zero, variance, ops.full_like(variance, 1))), ops.full_like(variance, 0))
 
 
 def _check_float_dtype(name: str, dtype: Any) -> None:
@@ -547,5 +553,5 @@ def nanstd(
     where: Any = None, mean: Any = None,
 ) -> Any:  # fmt: skip
     """Standard deviation over axes of the elements that are not NaN."""
-    return ops.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))
+    return _root(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))
 

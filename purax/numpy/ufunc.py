@@ -193,8 +193,7 @@ class ufunc(metaclass=_Meta):  # noqa: N801  NumPy's name
         if starts.aval.ndim != 1:
             raise ValueError(f"reduceat: indices must be one-dimensional, got shape {starts.aval.shape}")
         rows = moveaxis(a, axis, 0)
-        if dtype is not None:
-            rows = convert(rows, dtypes.named(dtype))
+        rows = convert(rows, self._dtype(rows) if dtype is None else dtypes.named(dtype))
         length, count = rows.aval.shape[0], starts.aval.shape[0]
         if count == 0:
             return moveaxis(take_rows(rows, starts, 0), 0, axis)

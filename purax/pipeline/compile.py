@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,6 +60,12 @@ class Compilation:
         self.key = (placement, donated, in_placements, out_placements, options, mesh)
 
 
+    def with_options(self, options: Any) -> Compilation:
+        """The same with other XLA flags."""
+        given = tuple(sorted(options.items()))
+        return Compilation(self.placement, self.donated, self.in_placements, self.out_placements, given, self.mesh)
+
+
 DEFAULT = Compilation()
 
 
@@ -72,9 +79,27 @@ def lower_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Lowered:
     else:
         shardings = [[None if p is None else p.sharding for p in ps] for ps in (how.in_placements, how.out_placements)]
         lowered = lower(jaxpr, name or "main", how.donated, how.placement.devices, *shardings)
-    if events.listening:
+    if any(how.donated):
+        _warn_of_unusable(jaxpr, how.donated)
+    if events.wanted():
         events.emit(events.Lowered(name, len(lowered.text), time.perf_counter() - started))
     return lowered
+
+
+def _warn_of_unusable(jaxpr: Jaxpr, donated: Sequence[bool]) -> None:
+    """Warn of donated inputs whose memory no output can take over: each output of the type of an input takes one."""
+    free = [a.strip_weak() for a in jaxpr.out_avals]
+    useless = []
+    for aval, given in zip(jaxpr.in_avals, donated, strict=True):
+        if not given:
+            continue
+        if aval.strip_weak() in free:
+            free.remove(aval.strip_weak())
+        else:
+            useless.append(aval)
+    if useless:
+        text = ", ".join(map(repr, useless))
+        warnings.warn(f"Some donated buffers were not usable: {text}. No output has their shape and dtype.", stacklevel=2)
 
 
 def compile_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Any:
@@ -95,7 +120,7 @@ def compile_lowered(lowered: Lowered, name: str, out_avals: Sequence[Any], how: 
     key = (digest, how.key)
     found = _MEMORY.get(key)
     if found is not None:
-        if events.listening:
+        if events.wanted():
             events.emit(events.CacheHit(name, "memory"))
         return found
     with _LOCK:

@@ -20,7 +20,7 @@ from purax.runtime import client
 from purax.runtime.transfer import device_put
 from purax.sharding import Mesh, NamedSharding, PartitionSpec, placement_of
 
-__all__ = ["Plan", "call", "mesh_of", "plan"]
+__all__ = ["Plan", "call", "elsewhere", "mesh_of", "plan"]
 
 
 class Plan:
@@ -112,6 +112,14 @@ def _plan(
     ready = tuple([p if p is not None and p.devices == order and type(p.sharding) is NamedSharding else whole for p in placements])
     wanted = tuple(out_placements)
     return Plan(jaxpr, name, ready, Compilation(whole, donated, ready, wanted, options, mesh))
+
+
+def elsewhere(jaxpr: Jaxpr, arrays: Sequence[Any]) -> bool:
+    """Whether a program on these arrays runs elsewhere than on the default device."""
+    for x in arrays:
+        if x._placement is not None:
+            return True
+    return client.default_placement() is not None or mesh_of(jaxpr) is not None
 
 
 def mesh_of(jaxpr: Jaxpr) -> Mesh | None:

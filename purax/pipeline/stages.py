@@ -8,11 +8,12 @@ from typing import Any
 from purax import tree
 from purax.core.aval import ShapeDtypeStruct
 from purax.core.ir import ClosedJaxpr
-from purax.core.trace import aval_of
+from purax.core.trace import Tracer, aval_of
 from purax.lowering.module import Lowered as LoweredText
 from purax.lowering.module import strip_locations
-from purax.pipeline.compile import Compilation, compile_lowered, lower_jaxpr
+from purax.pipeline.compile import compile_lowered, lower_jaxpr
 from purax.pipeline.evaluate import as_array
+from purax.pipeline.placed import Plan
 from purax.runtime.executable import unoptimized_hlo
 
 __all__ = ["ArgInfo", "Compiled", "Lowered", "Traced"]
@@ -81,29 +82,36 @@ class Traced:
         call = self._call
         donated = call.donated or (False,) * len(self.in_avals)
         infos = [ArgInfo(a, d) for a, d in zip(self.in_avals, donated, strict=True)]
-        return call.treedef.unflatten(infos)
+        zeros = [(i, ArgInfo(aval_of(x), False)) for i, x in call.zeros]
+        return call.treedef.unflatten(_put_back(infos, zeros))
 
     @property
     def out_info(self) -> Any:
         """Types of the output, in its structure."""
-        return self.out_tree.unflatten([_struct(a) for a in self.jaxpr.out_avals])
+        return self._program.unflatten([_struct(a) for a in self.jaxpr.out_avals])
 
     out_avals = property(lambda self: self.jaxpr.out_avals)
     effects = property(lambda self: self.jaxpr.effects)
 
     def lower(self, **_: Any) -> Lowered:
         """Write the program as StableHLO."""
-        program, call = self._program, self._call
-        donated = (*(False for _ in program.consts), *call.donated) if any(call.donated) else ()
-        how = Compilation(donated=donated)
-        return Lowered(self, lower_jaxpr(program.jaxpr, self.fun_name, how), how)
+        plan = self._function.plan(self._call, self._program)
+        return Lowered(self, lower_jaxpr(self._program.jaxpr, self.fun_name, plan.how), plan)
+
+
+class _Text(str):
+    __slots__ = ()
+
+    def as_hlo_text(self) -> str:
+        """The text."""
+        return str(self)
 
 
 class Lowered:
     """A program as StableHLO."""
 
-    def __init__(self, traced: Traced, lowered: LoweredText, how: Compilation) -> None:
-        self._traced, self._lowered, self._how = traced, lowered, how
+    def __init__(self, traced: Traced, lowered: LoweredText, plan: Plan) -> None:
+        self._traced, self._lowered, self._plan = traced, lowered, plan
 
     in_tree = property(lambda self: self._traced.in_tree)
     out_tree = property(lambda self: self._traced.out_tree)
@@ -128,28 +136,28 @@ class Lowered:
         return self._lowered.text if debug_info else strip_locations(self._lowered.text)
 
     def compiler_ir(self, dialect: str | None = None) -> str:
-        """The StableHLO text."""
-        return self.as_text(dialect)
+        """The StableHLO text; its method `as_hlo_text` gives it again, as that of XLA's modules does."""
+        return _Text(self.as_text(dialect))
 
     def cost_analysis(self) -> Any:
         """The compiler's estimate of work (compiles the program)."""
         return self.compile().cost_analysis()
 
     def compile(self, compiler_options: Any = None) -> Compiled:
-        """Compile for the default device."""
-        how = self._how
+        """Compile for the devices of the arguments."""
+        how = self._plan.how
         if compiler_options:
-            how = Compilation(how.placement, how.donated, options=tuple(sorted(compiler_options.items())))
+            how = how.with_options(compiler_options)
         traced = self._traced
         executable = compile_lowered(self._lowered, traced.fun_name, traced.jaxpr.out_avals, how)
-        return Compiled(traced, executable)
+        return Compiled(traced, executable, self._plan)
 
 
 class Compiled:
     """A compiled program; call it with arguments of the types it was made for."""
 
-    def __init__(self, traced: Traced, executable: Any) -> None:
-        self._traced, self._executable = traced, executable
+    def __init__(self, traced: Traced, executable: Any, plan: Plan) -> None:
+        self._traced, self._executable, self._plan = traced, executable, plan
 
     in_tree = property(lambda self: self._traced.in_tree)
     out_tree = property(lambda self: self._traced.out_tree)
@@ -185,22 +193,34 @@ class Compiled:
         """
         traced = self._traced
         dynamic_args, dynamic_kwargs = args, kwargs
-        function = traced._function
-        if function.static_positions or function.static_names:
-            statics = {where for where, _ in traced._call.statics}
+        statics = {where for where, _ in traced._call.statics}
+        if statics:
             dynamic_args = tuple(None if i in statics else a for i, a in enumerate(args))
             dynamic_kwargs = {n: v for n, v in kwargs.items() if n not in statics}
         leaves, treedef = tree.flatten((dynamic_args, dynamic_kwargs))
         if treedef != traced.in_tree:
             raise TypeError(f"Function compiled with input pytree does not match the input pytree it was called with: compiled for {traced.in_tree}, called with {treedef}.")  # noqa: E501
-        arrays = [as_array(x) for x in leaves]
+        for x in leaves:
+            if isinstance(x, Tracer):
+                raise TypeError(
+                    "Cannot apply JAX transformations to a function lowered and compiled for a particular signature. "
+                    f"Detected {x!r} in the arguments; transform the jitted function itself."
+                )
+        zeros = {i for i, _ in traced._call.zeros}
+        arrays = [as_array(x) for i, x in enumerate(leaves) if i not in zeros]
         for i, (x, aval) in enumerate(zip(arrays, traced.in_avals, strict=True)):
             have = aval_of(x)
             if have.shape != aval.shape or have.dtype != aval.dtype:
                 raise TypeError(f"Argument types differ from the types for which this computation was compiled. The mismatches are: Argument {traced._call.names()[i]!r} compiled with {aval.str_short()} and called with {have.str_short()}")  # noqa: E501
         consts = [as_array(c) for c in traced._program.consts]
-        outs = self._executable.call([*consts, *arrays])
-        return traced.out_tree.unflatten(outs)
+        outs = self._executable.call(self._plan.move([*consts, *arrays]))
+        return traced._program.unflatten(outs)
+
+
+def _put_back(values: list[Any], others: list[tuple[int, Any]]) -> list[Any]:
+    for i, value in others:
+        values.insert(i, value)
+    return values
 
 
 def _struct(aval: Any) -> ShapeDtypeStruct:

@@ -343,10 +343,10 @@ def _compile(
         except errors.JaxRuntimeError:  # written by a build that calls itself the same and is not
             cache.remove(digest)
         else:
-            if events.listening:
+            if events.wanted():
                 events.emit(events.CacheHit(name, "disk", time.perf_counter() - start))
             return raw
-    if events.listening:
+    if events.wanted():
         events.emit(events.CacheMiss(name, "program", new=digest, where="disk"))
     raw = _compile_now(text, devices, flags, callbacks, name)
     try:
@@ -374,7 +374,7 @@ def _compile_now(
         raw = _jaxlib.compile_text(devices[0].client, text, devices, options, callbacks)
     except (_jaxlib.RawError, ValueError) as error:
         raise _jaxlib.clean_error(error) from None
-    if events.listening:
+    if events.wanted():
         events.emit(events.Compiled(name, time.perf_counter() - start))
     return raw
 

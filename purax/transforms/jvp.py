@@ -60,7 +60,11 @@ class JVPTrace(Trace):
         try:
             if not active:
                 return bind_in(self.parent, primitive, operands, params)
-            outs, out_tangents = primitive.jvp(tuple(primals), tuple(tangents), **params)
+            plan = fused.jvp_plan(primitive, primals, tangents, params) if self.parent is None else None
+            if plan is not None:
+                outs, out_tangents = plan(primals, tangents)
+            else:
+                outs, out_tangents = primitive.jvp(tuple(primals), tuple(tangents), **params)
         finally:
             current.reset(token)
         return tuple([o if t is None else JVPTracer(self, o, t) for o, t in zip(outs, out_tangents, strict=True)])
@@ -206,3 +210,6 @@ def _mismatch(aval: Any, got: str) -> str:
         "the tangent of a value has its shape and dtype (float0 for integers and booleans)",
         f"pass a tangent of type {want}",
     )
+
+
+from purax.transforms import fused  # noqa: E402  (plans are made of the derived programs above)

@@ -82,9 +82,13 @@ class LinearTrace(Trace):
             finally:
                 current.reset(token)
         avals = primitive.outputs(tuple([aval_of(x) for x in operands]), params)
+        return tuple(self.append(primitive, operands, params, avals))
+
+    def append(self, primitive: Any, operands: tuple[Any, ...], params: dict[str, Any], avals: Sequence[Any]) -> list[LinearTracer]:
+        """Record one operation; returns the tangents that it gives."""
         outs = [self.new_input(aval) for aval in avals]
-        self.entries.append(Entry(primitive, operands, params, outs, current_source(4)))
-        return tuple(outs)
+        self.entries.append(Entry(primitive, operands, params, outs, current_source(5)))
+        return outs
 
 
 class DualTracer(Tracer):
@@ -130,9 +134,12 @@ class DualTrace(Trace):
                 return bind_in(self.parent, primitive, operands, params)
             finally:
                 current.reset(token)
-        token = current.set(self.linear)
+        plan = fused.tape_plan(primitive, primals, tangents, params) if self.parent is None else None
+        token = current.set(None if plan is not None else self.linear)
         try:
-            if primitive.linearize is not None:
+            if plan is not None:
+                outs, out_tangents = plan(self.linear, primals, tangents)
+            elif primitive.linearize is not None:
                 outs, out_tangents = primitive.linearize(tuple(primals), tuple(tangents), params)
             else:
                 outs, out_tangents = primitive.jvp(tuple(primals), tuple(tangents), **params)
@@ -552,3 +559,6 @@ def _like(wrapper: Any, fun: Any, transform: str) -> Any:
     wrapper.__doc__ = getattr(fun, "__doc__", None)
     wrapper.__wrapped__ = fun
     return wrapper
+
+
+from purax.transforms import fused  # noqa: E402  (plans are made of programs that are linearized with the traces above)

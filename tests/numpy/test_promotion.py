@@ -17,7 +17,7 @@ from purax import numpy as pnp
         (ml_dtypes.bfloat16(1), np.float16(1), "float32", False),
         (np.uint8(1), np.int8(1), "int16", False),
         (np.int32(1), 1.0, "float32", True),
-        (np.float32(1), 1j, "complex64", True),
+        (np.float32(1), 1j, "complex64", False),
         (True, 1, "int32", True),
         (1, 2.0, "float32", True),
         (np.bool_(True), np.bool_(True), "bool", False),

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pmap`: one lane of a function per device. It is a jitted `shard_map` over a mesh of one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from purax import errors, tree
+from purax.control.jit import JitFunction, jit
+from purax.control.program import stage_tree
+from purax.control.shard_map import local_aval, shard_map_p
+from purax.core.axes import named_axes
+from purax.core.ir import intern
+from purax.core.trace import aval_of
+from purax.primitives import shape
+from purax.runtime import client
+from purax.sharding import Mesh, NamedSharding, PartitionSpec
+from purax.transforms.flat import argument_names, name_of
+
+__all__ = ["pmap"]
+
+_NO_NAME = "_pmap_axis"
+
+
+class Lanes:
+    """Over which devices the arguments of a call are spread, and how; a JitFunction asks it where arguments must lie."""
+
+    def __init__(self, fun: Any, axis: Any, in_axes: Any, devices: Any, backend: Any, axis_size: int | None) -> None:
+        self.fun, self.axis, self.in_axes, self.backend, self.axis_size = fun, axis, in_axes, backend, axis_size
+        self.devices = None if devices is None else tuple(devices)
+        self.meshes: dict[int, Mesh] = {}
+
+    def mesh(self, size: int) -> Mesh:
+        """The mesh of the first `size` devices."""
+        found = self.meshes.get(size)
+        if found is None:
+            known = self.devices or tuple(client.local_devices(backend=self.backend))
+            name = name_of(self.fun)
+            if size > len(known):
+                raise ValueError(
+                    errors.explain(
+                        f"compiling computation `{name}` that requires {size} logical devices, but only {len(known)} XLA devices are available (num_replicas={size}).",
+                        "pmap runs each lane on a device of its own.",
+                        "map over at most as many lanes as there are devices, use vmap, or set PURAX_NUM_CPU_DEVICES to have more virtual CPU devices.",
+                    )
+                )
+            if self.devices is not None and size != len(known):
+                raise ValueError(f"Leading axis size of input to pmapped function `{name}` must equal the number of devices passed to pmap. Got axis_size={size}, num_local_devices={len(known)}.")
+            found = self.meshes[size] = Mesh(known[:size], (self.axis,))
+        return found
+
+    def axes(self, treedef: Any, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> tuple[Mesh, list[int | None]]:
+        """The mesh, and the mapped axis of each leaf of `(args, kwargs)`."""
+        given = tree.flatten_axes("pmap in_axes", treedef, (self.in_axes, 0))
+        dims, sizes = [], {}
+        for i, (axis, leaf) in enumerate(zip(given, leaves, strict=True)):
+            aval = aval_of(leaf)
+            if axis is not None and not -aval.ndim <= axis < aval.ndim:
+                raise ValueError(
+                    f"pmap was requested to map its argument along axis {axis}, which implies that its rank should be at least "
+                    f"{axis + 1 if axis >= 0 else -axis}, but argument {names()[i]} has rank only {aval.ndim} (its shape is {aval.shape})"
+                )
+            dims.append(None if axis is None else axis % aval.ndim)
+            if axis is not None:
+                sizes[i] = aval.shape[axis]
+        found = set(sizes.values()) | ({self.axis_size} if self.axis_size is not None else set())
+        if not found:
+            raise ValueError("pmap requires at least one argument with a mapped axis.")
+        if len(found) > 1:
+            rows = "\n".join(f"  * {names()[i]}: axis {dims[i]} of shape {aval_of(leaves[i]).shape} has size {n}" for i, n in sizes.items())
+            extra = f"\n  * axis_size={self.axis_size}" if self.axis_size is not None else ""
+            raise ValueError(f"pmap got inconsistent sizes for array axes to be mapped:\n{rows}{extra}")
+        return self.mesh(found.pop()), dims
+
+    def inputs(self, call: Any) -> list[Any]:
+        """Where the leaves of a call must lie."""
+        mesh, dims = self.axes(call.treedef, call.leaves, call.names)
+        return [NamedSharding(mesh, spec_of(d, self.axis)) for d in dims]
+
+    def outputs(self, out_tree: Any) -> None:
+        """Results lie as the program puts them together."""
+
+
+def spec_of(dim: int | None, axis: Any) -> PartitionSpec:
+    """Cut along the mapped axis, if there is one."""
+    return PartitionSpec() if dim is None else PartitionSpec(*[None] * dim, axis)
+
+
+def pmap(
+    fun: Callable[..., Any], axis_name: Any = None, *, in_axes: Any = 0, out_axes: Any = 0, static_broadcasted_argnums: Any = (),
+    devices: Sequence[Any] | None = None, backend: str | None = None, axis_size: int | None = None, donate_argnums: Any = (),
+) -> Any:  # fmt: skip
+    """Map `fun` over an axis of its arguments, each lane on a device of its own, in one compiled program.
+
+    Parameters
+    ----------
+    fun : callable
+    axis_name : hashable, optional
+        Name for collectives (`purax.lax.psum`).
+    in_axes, out_axes : int, None, or pytree prefixes
+        Mapped axis of each argument (None: the same value on all devices) and of each result (None: all devices hold the same,
+        and one copy is returned).
+    static_broadcasted_argnums : int or sequence of int
+        Arguments that are no arrays, part of the program.
+    devices : sequence of Device, optional
+        One per lane; by default the first devices of this process.
+    backend : str, optional
+        Platform of the devices.
+    axis_size : int, optional
+    donate_argnums : int or sequence of int
+        Arguments whose memory the results may take over.
+
+    Returns
+    -------
+    callable
+        Its results are spread over the devices along the mapped axis. Keyword arguments are mapped over axis 0.
+
+    Raises
+    ------
+    ValueError
+        More lanes than devices, mapped axes of different sizes, or nothing mapped.
+    """
+    if not callable(fun):
+        raise TypeError(f"pmap: the first argument must be callable, got {fun!r}")
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    axis = _NO_NAME if axis_name is None else axis_name
+    lanes = Lanes(fun, axis, in_axes, devices, backend, axis_size)
+    positions = (static_broadcasted_argnums,) if isinstance(static_broadcasted_argnums, int) else tuple(static_broadcasted_argnums)
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        static = {p % len(args) for p in positions}
+        dynamic = tuple([None if i in static else a for i, a in enumerate(args)])
+        leaves, treedef = tree.flatten((dynamic, kwargs))
+        mesh, dims = lanes.axes(treedef, leaves, lambda: argument_names(fun, dynamic, kwargs))
+        specs = [spec_of(d, axis) for d in dims]
+
+        def body(*pieces: Any) -> Any:
+            own = [x if d is None else shape.squeeze(x, (d,)) for x, d in zip(pieces, dims, strict=True)]
+            given, named = treedef.unflatten(own)
+            out = fun(*[args[i] if i in static else a for i, a in enumerate(given)], **named)
+            outs, out_tree = tree.flatten(out)
+            wanted = tree.flatten_axes("pmap out_axes", out_tree, out_axes)
+            out_dims[:] = [None if w is None else shape.canonical_axis(w, aval_of(o).ndim + 1) for o, w in zip(outs, wanted, strict=True)]
+            return out_tree.unflatten([o if d is None else shape.expand_dims(o, (d,)) for o, d in zip(outs, out_dims, strict=True)])
+
+        out_dims: list[int | None] = []
+        avals = [local_aval(aval_of(x), s, mesh) for x, s in zip(leaves, specs, strict=True)]
+        in_tree = tree.structure(tuple(range(len(leaves))))
+        with named_axes({axis: mesh.size}, lanes=True):
+            jaxpr, consts, out_tree = stage_tree(body, in_tree, avals, name_of(fun), "pmap")
+        outs = shard_map_p.bind(
+            *consts, *leaves, jaxpr=intern(jaxpr), mesh=mesh, in_specs=(*[PartitionSpec()] * len(consts), *specs),
+            out_specs=tuple([spec_of(d, axis) for d in out_dims]), axes=(axis,), lanes=True,
+        )  # fmt: skip
+        return out_tree.unflatten(outs)
+
+    mapped.__name__ = name_of(fun)
+    mapped.__qualname__ = f"pmap({name_of(fun)})"
+    mapped.__doc__ = getattr(fun, "__doc__", None)
+    mapped.__wrapped__ = fun  # type: ignore[attr-defined]
+    function: JitFunction = jit(mapped, static_argnums=positions or None, donate_argnums=donate_argnums or None)
+    function.shardings = lanes
+    return function
