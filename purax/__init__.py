@@ -15,9 +15,11 @@ from purax.control.custom import custom_gradient as custom_gradient
 from purax.control.custom import custom_jvp as custom_jvp
 from purax.control.custom import custom_vjp as custom_vjp
 from purax.control.jit import jit as jit
+from purax.control.pmap import pmap as pmap
 from purax.control.remat import checkpoint as checkpoint
 from purax.control.remat import checkpoint as remat
 from purax.control.remat import checkpoint_policies as checkpoint_policies
+from purax.control.shard_map import shard_map as shard_map
 from purax.control.staging import *  # noqa: F403
 from purax.core.aval import ShapeDtypeStruct as ShapeDtypeStruct
 from purax.core.hooks import hooks as _hooks
@@ -28,6 +30,7 @@ from purax.runtime.client import device_count as device_count
 from purax.runtime.client import devices as devices
 from purax.runtime.client import local_device_count as local_device_count
 from purax.runtime.client import local_devices as local_devices
+from purax.runtime.client import make_mesh as make_mesh
 from purax.runtime.client import process_count as process_count
 from purax.runtime.client import process_index as process_index
 from purax.runtime.transfer import make_array_from_callback as make_array_from_callback
@@ -35,6 +38,7 @@ from purax.runtime.transfer import make_array_from_process_local_data as make_ar
 from purax.runtime.transfer import (
     make_array_from_single_device_arrays as make_array_from_single_device_arrays,
 )
+from purax.sharding.mesh import set_mesh as set_mesh
 from purax.transforms.jacobian import hessian as hessian
 from purax.transforms.jacobian import jacfwd as jacfwd
 from purax.transforms.jacobian import jacrev as jacrev

@@ -369,7 +369,7 @@ class JitFunction:
         def flat(*leaves: Any) -> list[Any]:
             nonlocal left
             if self.shardings is not None:
-                leaves = tuple(sharded.constrain(leaves, self.shardings.inputs(call)))
+                leaves = tuple(sharded.constrain(leaves, self.shardings.constraints(call)))
             args, kwargs = call.rebuild(leaves)
             outs, out_tree = tree.flatten(self.fun(*args, **kwargs))
             check_outputs(self.name, outs, out_tree)

@@ -78,6 +78,9 @@ class Lanes:
         mesh, dims = self.axes(call.treedef, call.leaves, call.names)
         return [NamedSharding(mesh, spec_of(d, self.axis)) for d in dims]
 
+    def constraints(self, call: Any) -> None:
+        """The program says itself how its arguments are cut."""
+
     def outputs(self, out_tree: Any) -> None:
         """Results lie as the program puts them together."""
 
@@ -160,6 +163,6 @@ def pmap(
     mapped.__qualname__ = f"pmap({name_of(fun)})"
     mapped.__doc__ = getattr(fun, "__doc__", None)
     mapped.__wrapped__ = fun  # type: ignore[attr-defined]
-    function: JitFunction = jit(mapped, static_argnums=positions or None, donate_argnums=donate_argnums or None)
+    function: JitFunction = jit(mapped, static_argnums=positions or None, donate_argnums=None if donate_argnums == () else donate_argnums)
     function.shardings = lanes
     return function

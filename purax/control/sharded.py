@@ -178,6 +178,8 @@ class Shardings:
                 )
         return found
 
+    constraints = inputs  # what the program says of its inputs
+
     def outputs(self, out_tree: Any) -> list[Any] | None:
         """Wanted sharding of each leaf of the result, or None."""
         if self.outs is None:

@@ -31,7 +31,7 @@ class ShapedArray:
     varying : frozenset of str
         Named mesh axes along which devices of a manual region may hold different values.
     hlo : str
-        StableHLO type, e.g. ``tensor<2x3xf32>``.
+        StableHLO type, e.g. ``tensor<2x3xf32>``; empty where the dtype has no device form.
     """
 
     __slots__ = ("__weakref__", "dtype", "hlo", "ndim", "shape", "size", "varying", "weak_type")
@@ -125,8 +125,8 @@ def _hlo_type(shape: tuple[int, ...], dtype: Any) -> str:
     if isinstance(dtype, dtypes.KeyDtype):
         shape, dtype = (*shape, *dtype.key_shape), np.dtype(np.uint32)
     name = dtypes.HLO_NAMES.get(dtype)
-    if name is None:  # float0 and friends have no device form
-        return f"<no device type for {dtype}>"
+    if name is None:  # float0, strings and objects have no device form
+        return ""
     return f"tensor<{''.join(f'{d}x' for d in shape)}{name}>"
 
 

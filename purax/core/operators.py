@@ -168,6 +168,9 @@ class Operators:
         """Functional updates: ``x.at[index].set(values)``, ``.add``, ``.multiply``, ``.min``, ``.max``, ``.apply``, ``.get``."""
         return hooks.numpy.index_update(self)
 
+    def __contains__(self, item: Any) -> bool:
+        return bool(hooks.numpy.any(hooks.numpy.equal(self, item)))
+
     # --- attributes
 
     @property
@@ -235,6 +238,10 @@ class Operators:
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         """Reinterpret the bits as another dtype."""
         return hooks.numpy.view_method(self, dtype, type)
+
+    def byteswap(self) -> Any:
+        """The bytes of each element in the opposite order."""
+        return hooks.numpy.byteswap_method(self)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         """Diagonal of two axes."""

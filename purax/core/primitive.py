@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from purax import errors
+from purax import dtypes, errors
 from purax.core.hooks import hooks
 from purax.core.source import current_source, format_source
 from purax.core.trace import current
@@ -130,6 +130,8 @@ class Primitive:
 
     def _infer(self, avals: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """`infer`; results vary over the named axes that any operand varies over, unless `infer` itself says so."""
+        if any(a.dtype == dtypes.float0 for a in avals):
+            raise errors.DTypeError("float0s do not support any operations by design: they are the tangents of integers and booleans")
         varying = _NO_AXES.union(*[a.varying for a in avals])
         if self.types_axes or not varying:
             return self.infer(*avals, **params)

@@ -123,20 +123,32 @@ class Tracer(Operators):
             raise error(_concrete_message(self, use, instead))
         return value
 
+    def _one(self, what: str) -> Any:
+        if self.aval.shape != ():
+            raise TypeError(f"Only scalar arrays can be converted to Python scalars; got {what} of {self.aval.str_short()}")
+
     def __bool__(self) -> bool:
+        if self.aval.size != 1:
+            which = "an empty array" if self.aval.size == 0 else "an array with more than one element"
+            raise ValueError(f"The truth value of {which} is ambiguous ({self.aval.str_short()}). Use x.any(), x.all() or x.size.")
         return bool(self._known(errors.TracerBoolConversionError, "a Python bool (`if`, `while`, `and`)",
                                 "use purax.lax.cond, purax.numpy.where, or mark the argument static (static_argnums)"))  # fmt: skip
 
     def __int__(self) -> int:
+        self._one("int()")
         return int(self._known(errors.ConcretizationTypeError, "a Python int", "keep it an array: x.astype(int)"))
 
     def __float__(self) -> float:
+        self._one("float()")
         return float(self._known(errors.ConcretizationTypeError, "a Python float", "keep it an array: x.astype(float)"))
 
     def __complex__(self) -> complex:
+        self._one("complex()")
         return complex(self._known(errors.ConcretizationTypeError, "a Python complex", "keep it an array: x.astype(complex)"))  # fmt: skip
 
     def __index__(self) -> int:
+        if self.aval.shape != () or not dtypes.issubdtype(self.aval.dtype, np.integer):
+            raise TypeError(f"Only integer scalar arrays can be converted to a scalar index; got {self.aval.str_short()}")
         return self._known(
             errors.TracerIntegerConversionError, "a Python index (shape, range, list index)",
             "mark the argument static (static_argnums), or index a purax array: purax.numpy.asarray(xs)[i]",
@@ -149,7 +161,7 @@ class Tracer(Operators):
 
     def item(self, *args: Any) -> Any:
         """The element as a Python scalar."""
-        return self._known(errors.ConcretizationTypeError, "a Python scalar", "keep it an array").item(*args)
+        return np.asarray(self._known(errors.ConcretizationTypeError, "a Python scalar", "keep it an array")).item(*args)
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python scalars."""
@@ -243,7 +255,12 @@ def aval_of(x: Any) -> ShapedArray:
     if kind is float or kind is int or kind is bool or kind is complex:
         return _scalar_aval(kind)
     if isinstance(x, (np.ndarray, np.generic)):
-        return array_aval(x.shape, dtypes.narrow(x.dtype))
+        if kind is not np.ndarray and isinstance(x, np.ma.MaskedArray):
+            raise ValueError("numpy masked arrays are not supported as direct inputs to purax functions. Use arr.filled() to convert the value to a standard numpy array.")  # noqa: E501
+        aval = array_aval(x.shape, dtypes.narrow(x.dtype))
+        if not aval.hlo and aval.dtype != dtypes.float0:
+            raise errors.NonArrayArgumentError(f"{x!r} of dtype {x.dtype} is not a valid array type")
+        return aval
     if isinstance(x, (bool, int, float, complex)):
         base = next(k for k in (bool, int, float, complex) if isinstance(x, k))
         return _scalar_aval(base)

@@ -5,9 +5,11 @@ from purax.control.associative import *
 from purax.control.branch import *
 from purax.control.custom import *
 from purax.control.loop import *
+from purax.control.sharded import *
 from purax.primitives.barrier import *
 from purax.primitives.bits import *
 from purax.primitives.cast import *
+from purax.primitives.collective import *
 from purax.primitives.comparison import *
 from purax.primitives.complex import *
 from purax.primitives.contraction import *

@@ -8,7 +8,7 @@ from typing import Any
 
 from purax import tree
 from purax.control.jit import jit
-from purax.control.placement import with_sharding_constraint
+from purax.control.sharded import with_sharding_constraint
 from purax.control.staging import eval_shape
 from purax.core.aval import ShapeDtypeStruct
 from purax.core.trace import current

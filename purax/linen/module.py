@@ -15,9 +15,10 @@ from typing import Any, TypeVar, dataclass_transform
 
 from purax import numpy as pnp
 from purax import tree
+from purax.control.staging import named_scope
 from purax.linen import declare, errors, functional
 from purax.linen import scope as core
-from purax.linen.context import intercepted, running
+from purax.linen.context import intercepted, named_calls, running
 from purax.linen.declare import PLAIN_TYPES, ModuleState, Setup, map_attribute, unspecified_parent
 from purax.linen.filters import CollectionFilter, DenyList
 from purax.linen.scope import Scope, Variable
@@ -223,6 +224,8 @@ class Module:
             run = intercepted(fun, fun.__name__) if running.interceptors else fun
             recorded = running.calls and not is_setup
             slot = record_call(None) if recorded else 0
+            if named_calls.enabled:
+                run = named_scope(_profile_name(self, fun.__name__))(run)
             result = run(self, *args, **kwargs)
             if running.captures and running.captures[-1] and running.captures[-1](self, fun.__name__):
                 self.sow("intermediates", fun.__name__, result)
@@ -499,6 +502,11 @@ Module._state = None  # type: ignore[attr-defined]
 Module._settings = ()  # type: ignore[attr-defined]
 for _name in ("tabulate", "module_paths"):
     declare.nowrap(getattr(Module, _name))
+
+
+def _profile_name(module: Module, method: str) -> str:
+    name = module.name or type(module).__name__
+    return name if method == "__call__" else f"{name}.{method}"
 
 
 def _describe(module: Module, indent: int = 4) -> str:

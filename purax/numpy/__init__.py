@@ -33,6 +33,7 @@ from purax.numpy.scalar_types import *
 from purax.numpy.selection import *
 from purax.numpy.sets import *
 from purax.numpy.shape import *
+from purax.numpy.shape import byteswap_method as byteswap_method
 from purax.numpy.shape import reshape_method as reshape_method
 from purax.numpy.shape import view_method as view_method
 from purax.numpy.sorting import *

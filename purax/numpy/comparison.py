@@ -145,7 +145,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
     check_arraylike("isclose", a, b, rtol, atol)
     a, b = promote_shapes("isclose", *promote_dtypes(a, b))
     dtype = a.aval.dtype
-    if dtypes.is_bool(dtype):
+    if dtypes.is_bool(dtype) or dtypes.is_key(dtype):
         return ops.eq(a, b)
     if dtypes.is_integer(dtype):
         a, b = convert(a, dtypes.default_float()), convert(b, dtypes.default_float())

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -42,7 +43,7 @@ _control = lazy("purax.control.staging")
 
 
 def array(
-    object: Any, dtype: Any = None, *, copy: bool = True, order: str | None = "K", ndmin: int = 0, device: Any = None,
+    object: Any, dtype: Any = None, *args: Any, copy: bool = True, order: str | None = "K", ndmin: int = 0, device: Any = None,
     out_sharding: Any = None,
 ) -> Any:  # fmt: skip
     """An array of a value: a scalar, an array, nested sequences of them, or an object of the buffer or array protocols.
@@ -69,6 +70,9 @@ def array(
     OverflowError
         An integer does not fit.
     """
+    if args:
+        warnings.warn("array takes copy, order and ndmin by keyword, not by position", DeprecationWarning, stacklevel=2)
+        copy, order, ndmin = (*args, *(copy, order, ndmin)[len(args) :])
     if order is not None and order not in ("K", "C"):
         raise NotImplementedError(f"Only implemented for order='K': arrays have no memory order, got order={order!r}")
     target = None if dtype is None else dtypes.named(dtype)

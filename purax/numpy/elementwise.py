@@ -462,8 +462,13 @@ def iscomplexobj(x: Any) -> bool:
         return False
     dtype = getattr(x, "dtype", None)
     if dtype is None:
-        dtype = np.asarray(x).dtype
+        dtype = as_operand(x).aval.dtype if isinstance(x, (bool, int, float, complex)) else dtypes.lattice_result_type(*_leaves(x))[0]
     return dtypes.is_complex(dtype)
+
+
+def _leaves(x: Any) -> list[Any]:
+    """The elements of nested sequences; a float for none, as in NumPy."""
+    return [leaf for item in x for leaf in _leaves(item)] or [0.0] if isinstance(x, (list, tuple)) else [x]
 
 
 def isrealobj(x: Any) -> bool:

@@ -142,17 +142,10 @@ class _Concatenator:
                 except ValueError as error:
                     raise ValueError(f"could not understand directive {directive!r}") from error
         parts = [self._part(item, ndmin, place) for item in items]
-        if matrix:
-            # A column of scalars and vectors stands upright, a row lies; both join along what they have.
-            axis = 0 if column else 1
-            parts = [self._row_or_column(part, column) for part in parts]
-        return concatenate(promote_dtypes_anyhow(*parts), axis)
-
-    @staticmethod
-    def _row_or_column(part: Any, column: bool) -> Any:
-        if part.aval.ndim >= 2:
-            return part
-        return ops.reshape(part, (part.aval.size, 1) if column else (1, part.aval.size))
+        result = concatenate(promote_dtypes_anyhow(*parts), axis)
+        if matrix and result.aval.ndim < 2:
+            result = ops.reshape(result, (result.aval.size, 1) if column else (1, result.aval.size))
+        return result
 
     @staticmethod
     def _part(item: Any, ndmin: int, place: int) -> Any:

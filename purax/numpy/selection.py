@@ -20,7 +20,6 @@ from purax.numpy.promotion import (
     check_arraylike,
     joint_shape,
     promote_dtypes,
-    promote_shapes,
     refuse,
     spread,
 )
@@ -136,5 +135,7 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
         index = clip(a, 0, count - 1)
     else:
         raise ValueError(f"mode={mode!r} not understood. Must be 'raise', 'wrap', or 'clip'")
-    index, *cases = promote_shapes("choose", ops.convert_element_type(index, dtypes.int32), *cases)
+    shape = joint_shape("choose", index.aval.shape, *[case.aval.shape for case in cases])
+    index = spread(ops.convert_element_type(index, dtypes.int32), shape)
+    cases = [spread(case, shape) for case in cases]
     return ops.select_n(index, *cases) if count > 1 else cases[0]

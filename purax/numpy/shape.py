@@ -115,6 +115,17 @@ def view_method(x: Any, dtype: Any = None, type: Any = None) -> Any:  # noqa: A0
     return ops.bitcast_convert_type(ops.reshape(x, (*x.aval.shape[:-1], x.aval.shape[-1] // ratio, ratio)), target)
 
 
+def byteswap_method(x: Any) -> Any:
+    """The bytes of each element in the opposite order, those of each part of complex numbers."""
+    dtype = x.aval.dtype
+    if dtypes.is_complex(dtype):
+        return ops.complex(byteswap_method(ops.real(x)), byteswap_method(ops.imag(x)))
+    if dtypes.itemsize_bits(dtype) <= 8:
+        return x
+    octets = ops.bitcast_convert_type(x, np.uint8)
+    return ops.bitcast_convert_type(ops.rev(octets, (octets.aval.ndim - 1,)), dtype)
+
+
 # ---- reshape and transpose
 
 
@@ -231,7 +242,7 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
 
 
 def _axes(axis: Any) -> tuple[int, ...]:
-    return tuple(axis) if isinstance(axis, (list, tuple, np.ndarray)) else (operator.index(axis),)
+    return tuple(axis) if isinstance(axis, (list, tuple)) or np.ndim(axis) else (operator.index(axis),)
 
 
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
@@ -449,7 +460,8 @@ def _pieces(name: str, ary: Any, sections: Any, axis: int, exact: bool) -> list[
     (axis,) = reduced_axes(operator.index(axis), ary.aval.ndim)
     total = ary.aval.shape[axis]
     if isinstance(sections, Tracer):
-        sections = sections.item() if sections.ndim == 0 else sections.tolist()
+        known = np.asarray(sections)
+        sections = int(known) if known.ndim == 0 else known
     if isinstance(sections, (list, tuple)) or getattr(sections, "ndim", 0):
         places = [operator.index(p) for p in (sections if isinstance(sections, (list, tuple)) else np.asarray(sections))]
         bounds = [0, *[slice(p).indices(total)[1] for p in places], total]

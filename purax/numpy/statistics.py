@@ -23,10 +23,12 @@ from purax.numpy.promotion import (
     broadcast_to_shape,
     check_arraylike,
     convert,
+    joint_shape,
     numeric,
     promote_dtypes,
     promote_dtypes_anyhow,
     promote_dtypes_inexact,
+    spread,
 )
 from purax.numpy.reduction import average, max, min, reduced_axes, sum
 from purax.numpy.selection import clip, where
@@ -449,7 +451,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         ops.slice_in_dim(y, 1, builtins.max(size, 1), axis=y.aval.ndim - 1),
         ops.slice_in_dim(y, 0, builtins.max(size - 1, 0), axis=y.aval.ndim - 1),
     )
-    return multiply(sum(multiply(step, pairs), -1), 0.5)
+    shape = joint_shape("trapezoid", step.aval.shape, pairs.aval.shape)
+    return multiply(sum(multiply(spread(step, shape), spread(pairs, shape)), -1), 0.5)
 
 
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 6.283185307179586) -> Any:

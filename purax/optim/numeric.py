@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from purax import numpy as pnp
+from purax.numpy import linalg
 
 __all__ = [
     "abs_sq",
@@ -82,10 +83,10 @@ def safe_norm(
     real[...]
         The norm, never below min_norm.
     """
-    norm = pnp.linalg.norm(x, ord=ord, axis=axis, keepdims=True)
+    norm = linalg.norm(x, ord=ord, axis=axis, keepdims=True)
     inner = pnp.where(norm <= min_norm, pnp.ones_like(x), x)
     norm = norm if keepdims else pnp.squeeze(norm, axis=axis)
-    return pnp.where(norm <= min_norm, min_norm, pnp.linalg.norm(inner, ord=ord, axis=axis, keepdims=keepdims))
+    return pnp.where(norm <= min_norm, min_norm, linalg.norm(inner, ord=ord, axis=axis, keepdims=keepdims))
 
 
 def safe_root_mean_squares(x: Any, min_rms: Any) -> Any:

@@ -341,8 +341,8 @@ class Copy(LinearUnary):
         return (np.array(operand),)
 
     def transpose(self, cotangents: Any, operands: Any) -> Any:
-        """The cotangent."""
-        return cotangents
+        """A copy of the cotangent."""
+        return (None if cotangents[0] is None else self.bind1(cotangents[0]),)
 
     def batch(self, axis: Any, operands: Any, dims: Any) -> Any:
         """A copy."""

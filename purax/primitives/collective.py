@@ -111,26 +111,13 @@ class AllReduce(Collective):
         return tuple(outs), (None,) * len(outs)
 
     def lower(self, b: Any, ins: Any, outs: Any, *, axes: Any, groups: Any) -> Any:
-        """One `stablehlo.all_reduce` for the operands of each dtype."""
-        results: list[Any] = [None] * len(ins)
-        for dtype in dict.fromkeys([x.dtype for x in ins]):
-            places = [i for i, x in enumerate(ins) if x.dtype == dtype]
-            reduced = self._reduce(b, [ins[i] for i in places], [outs[i] for i in places], dtype, axes, groups)
-            for i, value in zip(places, reduced, strict=True):
-                results[i] = value
-        return results
+        """One `stablehlo.all_reduce` per operand (with several, it cannot be told how the results are spread); XLA joins them."""
+        return [self._reduce(b, x, out, axes, groups) for x, out in zip(ins, outs, strict=True)]
 
-    def _reduce(self, b: Any, ins: Any, outs: Any, dtype: Any, axes: Any, groups: Any) -> Any:
-        scalar = array_aval((), dtype)
-
-        def body(inner: Any, *xs: Any) -> Any:
-            half = len(xs) // 2
-            return [inner.emit(f"stablehlo.{self.op} {x}, {y} : {scalar.hlo}", scalar) for x, y in zip(xs[:half], xs[half:], strict=True)]
-
-        region = b.block([scalar, scalar], body)
-        types = ", ".join(x.hlo for x in ins)
-        head = f'"stablehlo.all_reduce"({", ".join(map(str, ins))}) <{{{_among(b, axes, groups)}}}> ({region}) : ({types}) -> '
-        return b.emit_many(head + (types if len(ins) == 1 else f"({types})"), outs)
+    def _reduce(self, b: Any, x: Any, out: Any, axes: Any, groups: Any) -> Any:
+        scalar = array_aval((), x.dtype)
+        region = b.block([scalar, scalar], lambda inner, y, z: [inner.emit(f"stablehlo.{self.op} {y}, {z} : {scalar.hlo}", scalar)])
+        return b.emit(f'"stablehlo.all_reduce"({x}) <{{{_among(b, axes, groups)}}}> ({region}) : ({x.hlo}) -> {out.hlo}', out)
 
 
 class PSum(AllReduce):

@@ -13,7 +13,7 @@ from purax import dtypes, errors
 from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
-from purax.primitives import base, contraction, elementwise, shape
+from purax.primitives import base, contraction, convolution_cpu, elementwise, shape
 
 __all__ = [
     "ConvDimensionNumbers", "conv_dimension_numbers", "conv_general_dilated", "conv_general_permutations", "padtype_to_pads",
@@ -326,27 +326,30 @@ class ConvGeneralDilated(Primitive):
         out = shape.transpose(out, (out_axis + 1, *order))
         return (join_axes(out, out_axis + 1),), (0,)
 
-    def lower(
-        self, b: Any, ins: Any, outs: Any, *, window_strides: Any, padding: Any, lhs_dilation: Any, rhs_dilation: Any,
-        dimension_numbers: ConvDimensionNumbers, feature_group_count: int, batch_group_count: int, precision: Any,
-        preferred_element_type: Any,
-    ) -> list[Any]:  # fmt: skip
-        """`stablehlo.convolution`."""
+    def lower(self, b: Any, ins: Any, outs: Any, **params: Any) -> list[Any]:
+        """`stablehlo.convolution`, or on CPU a faster form."""
         (lhs, rhs), (out,) = ins, outs
         operand, total = contraction.compute_dtypes(lhs.dtype, rhs.dtype, out.dtype)
+        if getattr(b.module, "platform", "cpu") == "cpu":
+            form = convolution_cpu.form_of(lhs.aval, rhs.aval, params)
+            if form is not None:
+                found = b.inline(form, [b.convert(lhs, total), b.convert(rhs, total)])[0]
+                return [b.convert(found, out.dtype)]
         lhs, rhs = b.convert(lhs, operand), b.convert(rhs, operand)
         aval = array_aval(out.shape, total)
-        dims = dimension_numbers
+        dims: ConvDimensionNumbers = params["dimension_numbers"]
         layout = (
             f"[{_spec(dims.lhs_spec, 'b', 'f')}]x[{_spec(dims.rhs_spec, 'o', 'i')}]->[{_spec(dims.out_spec, 'b', 'f')}]"
         )
         left, right = (
-            f"#stablehlo<precision {name.strip()}>" for name in contraction.precision_text(precision).split(",")
+            f"#stablehlo<precision {name.strip()}>" for name in contraction.precision_text(params["precision"]).split(",")
         )
+        strides, padding, groups = params["window_strides"], params["padding"], params["feature_group_count"]
+        lhs_dilation, rhs_dilation, batches = params["lhs_dilation"], params["rhs_dilation"], params["batch_group_count"]
         text = (
-            f"stablehlo.convolution({lhs}, {rhs}) dim_numbers = {layout}, window = {{stride = {list(window_strides)}, "
+            f"stablehlo.convolution({lhs}, {rhs}) dim_numbers = {layout}, window = {{stride = {list(strides)}, "
             f"pad = {[list(p) for p in padding]}, lhs_dilate = {list(lhs_dilation)}, rhs_dilate = {list(rhs_dilation)}}} "
-            f"{{batch_group_count = {batch_group_count} : i64, feature_group_count = {feature_group_count} : i64, "
+            f"{{batch_group_count = {batches} : i64, feature_group_count = {groups} : i64, "
             f"precision_config = [{left}, {right}]}} : ({lhs.hlo}, {rhs.hlo}) -> {aval.hlo}"
         )
         return [b.convert(b.emit(text, aval), out.dtype)]

@@ -357,6 +357,8 @@ class Array(Operators):
 
     def item(self, *index: Any) -> Any:
         """One element as a Python scalar."""
+        if len(index) == 1 and isinstance(index[0], tuple):
+            (index,) = index
         return self.__array__().item(*map(operator.index, index))
 
     def tolist(self) -> Any:

@@ -44,7 +44,7 @@ def physical(aval: ShapedArray) -> ShapedArray:
     if found is None:
         dtype = aval.dtype
         if isinstance(dtype, dtypes.KeyDtype):
-            found = array_aval((*aval.shape, *dtype.key_shape), np.dtype(np.uint32))
+            found = array_aval((*aval.shape, *dtype.key_shape), np.dtype(np.uint32), False, aval.varying)
         else:
             found = array_aval(aval.shape, np.dtype(bool)) if dtype == dtypes.float0 else aval
         _PHYSICAL[aval] = found

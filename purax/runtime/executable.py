@@ -138,8 +138,8 @@ def _throttled(execute: Any, handlers: list[Any], watched: int) -> Callable[[Seq
 
     def run(given: Sequence[Any]) -> list[Any]:
         try:
-            if len(_under_way) >= _IN_FLIGHT:
-                _wait_for_oldest()
+            if _under_way:
+                _forget_finished()
             results: list[Any] = execute(given).consume_with_handlers(handlers)
         except raw_error as error:
             raise _failed(error, given) from None
@@ -147,6 +147,17 @@ def _throttled(execute: Any, handlers: list[Any], watched: int) -> Callable[[Seq
         return results
 
     return run
+
+
+def _forget_finished() -> None:
+    """Let go of runs that have finished, so that their memory can be used again; wait where too many are under way."""
+    try:
+        while _under_way[0].is_deleted() or _under_way[0].is_ready():
+            _under_way.popleft()
+    except (IndexError, _jaxlib.RawError):  # none is left, another thread was faster, or a run failed
+        pass
+    if len(_under_way) >= _IN_FLIGHT:
+        _wait_for_oldest()
 
 
 def _wait_for_oldest() -> None:

@@ -103,7 +103,7 @@ def normal_argnums(argnums: Any, count: int, what: str) -> tuple[int, ...]:
     out = []
     for i in given:
         if not -count <= i < count:
-            raise ValueError(
+            raise TypeError(
                 f"{what}: differentiating with respect to argnums={argnums} requires at least {int(i) + 1 if i >= 0 else -int(i)} "
                 f"positional arguments to be passed by the caller, but got only {count} positional arguments."
             )

@@ -391,12 +391,12 @@ class _Signature:
                 f"got {given_tree}, expected {self.in_tree}"
             )
         for tangent, aval in zip(given, self.in_avals, strict=True):
-            if not is_differentiable(aval.dtype):
-                continue
-            if np.shape(tangent) != aval.shape or aval_of(tangent).dtype != aval.dtype:
+            expected = aval if is_differentiable(aval.dtype) else aval.update(dtype=dtypes.float0)
+            have = aval_of(tangent)
+            if have.shape != aval.shape or have.dtype != expected.dtype:
                 raise ValueError(
                     "linearized function called on tangent values inconsistent with the original primal values: "
-                    f"got tangent aval {aval_of(tangent).str_short()} for primal aval {aval.str_short()} but expected {aval.str_short()}"
+                    f"got tangent aval {have.str_short()} for primal aval {aval.str_short()} but expected {expected.str_short()}"
                 )
         return given
 

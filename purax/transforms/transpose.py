@@ -236,13 +236,15 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
             f"but got {[a.str_short() for a in avals]} -> {[a.str_short() for a in jaxpr.out_avals]}."
         )
 
-    def transposed(cotangent: Any) -> Any:
+    out_tree = store.out_tree
+
+    def transposed(consts: Sequence[Any], cotangent: Any) -> Any:
         given, given_tree = tree.flatten(cotangent)
-        if given_tree != store.out_tree:
-            raise TypeError(f"cotangent tree does not match function output, expected {store.out_tree} but got {given_tree}")
+        if given_tree != out_tree:
+            raise TypeError(f"cotangent tree does not match function output, expected {out_tree} but got {given_tree}")
         for c, aval in zip(given, jaxpr.out_avals, strict=True):
             have = aval_of(c)
-            if have.shape != aval.shape or have.dtype != aval.dtype and not have.weak_type:
+            if have.shape != aval.shape or have.dtype != aval.dtype:
                 raise TypeError(
                     "cotangent type does not match function output, expected "
                     f"{aval.str_short()} but got {have.str_short()}"
@@ -250,7 +252,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
         results = backward_pass(jaxpr, [*consts, *(Linear(a) for a in avals)], given)[len(consts) :]
         return treedef.unflatten([instantiate(c, a) for c, a in zip(results, map(_Avaled, avals), strict=True)])
 
-    return transposed
+    return tree.Partial(transposed, consts)
 
 
 def _own(aval: Any) -> Any:

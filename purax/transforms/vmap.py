@@ -233,8 +233,9 @@ def vmap(
             )
         leaves, treedef = tree.flatten((args, kwargs))
         names = lambda: argument_names(fun, args, kwargs)  # noqa: E731
-        check_arrays(f"vmap({name_of(fun)})", leaves, names)
         axes = tree.flatten_axes("vmap in_axes", treedef, (in_axes, 0))
+        arrays = [0 if a is None else x for x, a in zip(leaves, axes, strict=True)]  # what is not mapped may be anything
+        check_arrays(f"vmap({name_of(fun)})", arrays, names)
         dims = [_normal_axis(a, x, i, names) for i, (a, x) in enumerate(zip(axes, leaves, strict=True))]
         size = _mapped_size(fun, axis_size, leaves, dims, names, in_axes)
         flat, store = flat_function(lambda args, kwargs: fun(*args, **kwargs), treedef)
@@ -244,7 +245,12 @@ def vmap(
         placed = [_place(o, d, w, size, fun) for o, d, w in zip(outs, out_dims, wanted, strict=True)]
         return store.out_tree.unflatten(placed)
 
-    return _like(mapped, fun, "vmap")
+    mapped = _like(mapped, fun, "vmap")
+    mapped.__doc__ = (
+        f"Vectorized version of {name_of(fun)}. Takes similar arguments as {name_of(fun)}, with an additional axis where `in_axes` says so."
+        + (f"\n\nOriginal documentation:\n\n{fun.__doc__}" if getattr(fun, "__doc__", None) else "")
+    )
+    return mapped
 
 
 def _normal_axis(axis: Any, x: Any, i: int, names: Callable[[], list[str]]) -> int | None:

@@ -570,3 +570,11 @@ def test_every_error_tells_cause_wrong_and_right():
     for name in errors.__all__:
         text = getattr(errors, name).__doc__
         assert "Cause:" in text and "Wrong:" in text and "Right:" in text, name
+
+
+def test_named_calls_leave_results_as_they_are():
+    model = MLP()
+    variables = model.init(KEY, X)
+    with nn.override_named_call():
+        named = model.apply(variables, X)
+    np.testing.assert_array_equal(named, model.apply(variables, X))

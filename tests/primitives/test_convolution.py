@@ -10,7 +10,8 @@ import scipy.signal
 
 import purax
 from purax import errors
-from purax.primitives import contraction, convolution, convolution_forms, elementwise, reduction
+from purax.core.aval import array_aval
+from purax.primitives import contraction, convolution, convolution_cpu, convolution_forms, elementwise, reduction
 from purax.primitives.convolution import ConvDimensionNumbers
 from tests.laws.sample import BadSample, Sample
 
@@ -58,6 +59,12 @@ SAMPLES = [
     case(normal(4, 4, 3, 3), normal(4, 4, 2, 2), batches=4, strides=(1, 2)),
     case(normal(2, 3, 5, 4), normal(2, 3, 5, 4), padding=((1, 1), (1, 1))),
     case(normal(2, 3, 4, 4), normal(5, 3, 1, 1)),
+    case(normal(2, 5, 4, 3), normal(1, 1, 3, 4), LAST, strides=(2, 1)),
+    case(normal(2, 4, 5, 5), normal(8, 1, 3, 2), features=4, strides=(2, 1), dilation=(1, 2), padding=((1, 0), (2, 1))),
+    case(normal(3, 2, 5, 5), normal(3, 2, 4, 3), ConvDimensionNumbers((1, 0, 2, 3), (0, 1, 2, 3), (1, 0, 2, 3)), batches=2,
+         differentiable=()),
+    case(normal(3, 2, 5, 5), normal(2, 3, 4, 3), ConvDimensionNumbers((1, 0, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3)), batches=2,
+         padding=((1, 0), (0, 0)), kernel_dilation=(1, 2)),
     case((normal(1, 2, 4, 4) + 1j * normal(1, 2, 4, 4)), (normal(2, 2, 2, 2) + 1j * normal(2, 2, 2, 2))),
     case(normal(1, 2, 4, 4, dtype=ml_dtypes.bfloat16), normal(2, 2, 2, 2, dtype=ml_dtypes.bfloat16), differentiable=()),
     case(rng.integers(-5, 5, (1, 2, 4, 4)).astype(np.int32), rng.integers(-5, 5, (2, 2, 2, 2)).astype(np.int32)),
@@ -177,6 +184,17 @@ def test_shapes_of_results_are_told_beforehand():
         4,
     )
     assert convolution_forms.conv_shape_tuple((1, 2, 3, 4), (5, 2, 3, 3), (1, 1), [(0, 0), (0, 0)]) == (1, 5, 1, 2)
+
+
+def test_large_kernel_gradients_take_the_matrix_form():
+    x, g = normal(2, 66, 65, 32), normal(2, 32, 64, 5)
+    dims = ConvDimensionNumbers((3, 0, 1, 2), (3, 0, 1, 2), (2, 3, 0, 1))
+    large = case(x, g, dims, padding=((1, -1), (1, 0)), kernel_dilation=(2, 1))
+    avals = [array_aval(a.shape, a.dtype) for a in large.operands]
+    assert convolution_cpu.form_of(*avals, large.params) is not None
+    got = convolution.conv_general_dilated_p.bind1(*large.operands, **large.params)
+    (want,) = convolution.conv_general_dilated_p.reference(*large.operands, **large.params)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-3)
 
 
 def test_second_derivatives_of_a_convolution():
