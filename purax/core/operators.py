@@ -169,6 +169,8 @@ class Operators:
         return hooks.numpy.index_update(self)
 
     def __contains__(self, item: Any) -> bool:
+        if self.aval.ndim != 1 or getattr(item, "ndim", 0):
+            raise ValueError("`in` looks for a scalar in an array with one axis; write (x == item).any() for others")
         return bool(hooks.numpy.any(hooks.numpy.equal(self, item)))
 
     # --- attributes

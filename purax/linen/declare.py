@@ -159,7 +159,7 @@ def transform_class(cls: type, kw_only: bool) -> None:
             field.compare = field.hash = field.repr = False
     dataclasses.dataclass(cls, unsafe_hash="__hash__" not in cls.__dict__, repr=False, kw_only=kw_only)
     cls.__hash__ = _hash_of_unbound(cls.__hash__)  # type: ignore[method-assign,assignment]
-    fields = {field.name: field.init for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    fields = {field.name: field.init for field in dataclasses.fields(cls)}
     settings = tuple(name for name, init in fields.items() if init and name not in ("parent", "name"))
     cls._settings = settings  # type: ignore[attr-defined]
     methods = {

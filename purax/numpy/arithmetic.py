@@ -101,24 +101,24 @@ def minimum(x: Any, y: Any, /, out: None = None, where: None = None) -> Any:
 
 def fmax(x1: Any, x2: Any) -> Any:
     """Larger of each two elements; the other one where one is NaN."""
-    return _pick_number(ops.gt, *_real_pair("fmax", x1, x2))
+    return _pick_number(ops.max, *_pair("fmax", x1, x2))
 
 
 def fmin(x1: Any, x2: Any) -> Any:
     """Smaller of each two elements; the other one where one is NaN."""
-    return _pick_number(ops.lt, *_real_pair("fmin", x1, x2))
+    return _pick_number(ops.min, *_pair("fmin", x1, x2))
 
 
-def _real_pair(name: str, x: Any, y: Any) -> list[Any]:
+def _pair(name: str, x: Any, y: Any) -> list[Any]:
     check_arraylike(name, x, y)
     return promote_shapes(name, *promote_dtypes(x, y))
 
 
 def _pick_number(better: Any, x: Any, y: Any) -> Any:
-    wins = better(x, y)
-    if dtypes.is_inexact(x.aval.dtype):
-        wins = ops.bitwise_or(wins, ops.ne(y, y))
-    return ops.select_n(wins, y, x)
+    best = better(x, y)
+    if not dtypes.is_inexact(x.aval.dtype):
+        return best
+    return ops.select_n(ops.ne(x, x), ops.select_n(ops.ne(y, y), best, x), y)
 
 
 # ---- quotients and remainders

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import operator
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +25,7 @@ from purax.numpy.promotion import (
     promote_dtypes_inexact,
     promote_shapes,
     spread,
+    wider,
 )
 from purax.primitives.shape import canonical_shape
 from purax.runtime import transfer
@@ -71,8 +71,7 @@ def array(
         An integer does not fit.
     """
     if args:
-        warnings.warn("array takes copy, order and ndmin by keyword, not by position", DeprecationWarning, stacklevel=2)
-        copy, order, ndmin = (*args, *(copy, order, ndmin)[len(args) :])
+        raise TypeError("array takes copy, order and ndmin by keyword, not by position")
     if order is not None and order not in ("K", "C"):
         raise NotImplementedError(f"Only implemented for order='K': arrays have no memory order, got order={order!r}")
     target = None if dtype is None else dtypes.named(dtype)
@@ -427,7 +426,7 @@ def linspace(
     start, stop = promote_shapes("linspace", start, stop)
     own = start.aval.dtype
     result_dtype = own if target is None else target
-    computed = dtypes.promote_pair(own, False, inexact(result_dtype, False)[0], False)[0]
+    computed = wider(own, inexact(result_dtype, False)[0])
     wide = dtypes.float32 if dtypes.is_float(computed) and dtypes.itemsize_bits(computed) < 32 else computed
     start, stop = convert(start, wide), convert(stop, wide)
     shape = start.aval.shape
@@ -474,7 +473,7 @@ def logspace(
     check_arraylike("logspace", start, stop, base)
     target = None if dtype is None else dtypes.named(dtype)
     computed = dtypes.lattice_result_type(start, stop, base)[0] if target is None else target
-    computed = dtypes.promote_pair(inexact(computed, False)[0], False, inexact(aval_of(start).dtype, True)[0], True)[0]
+    computed = inexact(computed, False)[0]
     exponents = linspace(start, stop, num, endpoint, dtype=computed, axis=axis)
     base = convert(as_operand(base), computed)
     if base.aval.shape:
@@ -489,7 +488,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     check_arraylike("geomspace", start, stop)
     target = None if dtype is None else dtypes.named(dtype)
     computed = inexact(dtypes.lattice_result_type(start, stop)[0] if target is None else target, False)[0]
-    computed = dtypes.promote_pair(computed, False, inexact(dtypes.lattice_result_type(start, stop)[0], False)[0], False)[0]
+    computed = wider(computed, inexact(dtypes.lattice_result_type(start, stop)[0], False)[0])
     start, stop = promote_shapes("geomspace", convert(start, computed), convert(stop, computed))
     # Everything is a multiple of the sign of `start`: the quotient stop / start is then positive, or complex.
     unit = ops.sign(start)

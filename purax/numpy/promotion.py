@@ -48,6 +48,7 @@ __all__ = [
     "promote_shapes",
     "refuse",
     "spread",
+    "wider",
 ]
 
 _SCALARS = frozenset((bool, int, float, complex))
@@ -153,6 +154,12 @@ def promote_dtypes_anyhow(*operands: Any) -> list[Any]:
     with numpy_dtype_promotion("standard"):
         dtype, weak = _meet(operands)
     return [convert(x, dtype, weak) for x in operands]
+
+
+def wider(*dtypes_: Any) -> Any:
+    """The dtype at which these meet in the standard lattice, also where `numpy_dtype_promotion` is "strict"."""
+    with numpy_dtype_promotion("standard"):
+        return dtypes.promote([(dtype, False) for dtype in dtypes_])[0]
 
 
 def promote_dtypes_inexact(*operands: Any) -> list[Any]:

@@ -100,7 +100,13 @@ ComplexWarning = np.exceptions.ComplexWarning
 
 dtype = np.dtype
 finfo, iinfo = dtypes.finfo, dtypes.iinfo
-can_cast, isdtype, issubdtype = dtypes.can_cast, dtypes.isdtype, dtypes.issubdtype
+can_cast, isdtype = dtypes.can_cast, dtypes.isdtype
 promote_types, result_type = dtypes.promote_types, dtypes.result_type
+
+
+def issubdtype(arg1: Any, arg2: Any) -> Any:
+    """Whether a dtype is of a kind: a dtype, a scalar type, or an abstract one such as `floating`."""
+    return dtypes.issubdtype(arg1, arg2)
+
 
 pi, e, euler_gamma, inf, nan, newaxis = np.pi, np.e, np.euler_gamma, np.inf, np.nan, None

@@ -139,9 +139,18 @@ def histogram(
     flat, weights = ravel(a), ravel(weights)
     counts = _count_bins([flat], [edges], weights)
     if density:
-        widths = diff(edges)
-        counts = true_divide(true_divide(counts, sum(counts)), widths)
+        counts = _density(counts, [edges])
     return counts, edges
+
+
+def _density(counts: Any, edges: list[Any]) -> Any:
+    """Counts divided by their sum and by the sizes of the boxes."""
+    (counts,) = promote_dtypes_inexact(counts)
+    counts = true_divide(counts, sum(counts))
+    for axis, edge in enumerate(edges):
+        widths = convert(diff(edge), counts.aval.dtype)
+        counts = ops.div(counts, ops.broadcast_in_dim(widths, counts.aval.shape, (axis,)))
+    return counts
 
 
 def _count_bins(columns: list[Any], edges: list[Any], weights: Any) -> Any:
@@ -189,7 +198,8 @@ def histogramdd(
         total_weights = ops.full(sample.aval.shape[:1], 1, dtypes.default_int())
     else:
         check_arraylike("histogramdd", sample, weights)
-        sample, total_weights = as_operand(sample), as_operand(weights)
+        sample = as_operand(sample)
+        (total_weights,) = promote_dtypes_inexact(weights)
     (points,) = promote_dtypes_inexact(sample)
     if points.aval.ndim != 2:
         raise ValueError(f"histogramdd takes points as rows of a matrix, got shape {points.aval.shape}")
@@ -211,10 +221,7 @@ def histogramdd(
     ]
     counts = _count_bins(columns, edges, total_weights)
     if density:
-        counts = true_divide(counts, sum(counts))
-        for axis, edge in enumerate(edges):
-            widths = diff(edge)
-            counts = true_divide(counts, ops.broadcast_in_dim(convert(widths, counts.aval.dtype), counts.aval.shape, (axis,)))
+        counts = _density(counts, edges)
     return counts, edges
 
 
@@ -394,6 +401,9 @@ def _derivative(a: Any, step: Any, axis: int, order: int) -> Any:
     if step.aval.ndim and step.aval.shape[0] != size:
         raise ValueError(f"when 1d, distances must match the length of the corresponding dimension: {step.aval.shape[0]} and {size}")
     a, step = promote_dtypes_inexact(a, step)
+    result_dtype = a.aval.dtype
+    if dtypes.is_float(result_dtype) and dtypes.itemsize_bits(result_dtype) < 32:  # quotients of differences need more digits
+        a, step = convert(a, dtypes.float32), convert(step, dtypes.float32)
 
     def rows(start: int, stop: int) -> Any:
         return ops.slice_in_dim(a, start, stop, axis=axis)
@@ -417,7 +427,7 @@ def _derivative(a: Any, step: Any, axis: int, order: int) -> Any:
     last = ops.div(ops.sub(rows(size - 1, size), rows(size - 2, size - 1)), along(gaps[-1:]))
     if order == 2:
         first, last = _second_order_ends(rows, along, gaps, size, first, last)
-    return ops.concatenate([first, middle, last], axis)
+    return convert(ops.concatenate([first, middle, last], axis), result_dtype)
 
 
 def _second_order_ends(rows: Any, along: Any, gaps: Any, size: int, first: Any, last: Any) -> tuple[Any, Any]:
@@ -444,15 +454,16 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     else:
         check_arraylike("trapezoid", y, x)
         y, x = promote_dtypes_inexact(y, x)
-        step = diff(x) if x.aval.ndim == 1 else moveaxis(diff(x, axis=axis), axis, -1)
-    y = moveaxis(y, axis, -1)
-    size = y.aval.shape[-1]
+        step = diff(x) if x.aval.ndim == 1 else diff(x, axis=axis)
+    (axis,) = reduced_axes(operator.index(axis), y.aval.ndim)
+    size = y.aval.shape[axis]
+    if x is not None and x.aval.ndim == 1:
+        step = ops.reshape(step, [step.aval.size if i == axis else 1 for i in builtins.range(y.aval.ndim)])
     pairs = ops.add(
-        ops.slice_in_dim(y, 1, builtins.max(size, 1), axis=y.aval.ndim - 1),
-        ops.slice_in_dim(y, 0, builtins.max(size - 1, 0), axis=y.aval.ndim - 1),
+        ops.slice_in_dim(y, builtins.min(size, 1), size, axis=axis), ops.slice_in_dim(y, 0, builtins.max(size - 1, 0), axis=axis)
     )
     shape = joint_shape("trapezoid", step.aval.shape, pairs.aval.shape)
-    return multiply(sum(multiply(spread(step, shape), spread(pairs, shape)), -1), 0.5)
+    return multiply(sum(multiply(spread(step, shape), spread(pairs, shape)), axis), 0.5)
 
 
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 6.283185307179586) -> Any:

@@ -152,7 +152,7 @@ def _throttled(execute: Any, handlers: list[Any], watched: int) -> Callable[[Seq
 def _forget_finished() -> None:
     """Let go of runs that have finished, so that their memory can be used again; wait where too many are under way."""
     try:
-        while _under_way[0].is_deleted() or _under_way[0].is_ready():
+        while not _under_way[0].is_deleted() and _under_way[0].is_ready():  # of a donated result nothing is known
             _under_way.popleft()
     except (IndexError, _jaxlib.RawError):  # none is left, another thread was faster, or a run failed
         pass

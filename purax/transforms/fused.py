@@ -82,7 +82,7 @@ class TapePlan:
     __slots__ = ("count", "kernel", "outputs", "parts", "rows", "tangents")
 
     def __init__(self, jaxpr: Jaxpr, mask: tuple[bool, ...], name: str) -> None:
-        parts = transpose.linearize_jaxpr(jaxpr, mask)
+        parts = transpose.linearize_jaxpr(jaxpr, mask, None, False)
         self.parts = parts
         self.count = len(jaxpr.outvars)
         self.kernel = program_kernel(parts.forward, name)

@@ -133,12 +133,15 @@ class LinearParts:
         return [inputs[i] if where == "in" else outputs[i] for where, i in self.residuals]
 
 
-def linearize_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...], wanted: tuple[bool, ...] | None = None) -> LinearParts:
+def linearize_jaxpr(
+    jaxpr: Jaxpr, nonzero: tuple[bool, ...], wanted: tuple[bool, ...] | None = None, recompute: bool = True
+) -> LinearParts:
     """Split an inner jaxpr into its primal and its linear part (see LinearParts); remembered on the jaxpr.
 
-    `wanted` marks outputs whose tangent is made explicit even if zero.
+    `wanted` marks outputs whose tangent is made explicit even if zero. With `recompute`, the linear part may begin with a few
+    cheap operations on residuals.
     """
-    key = ("linearize", nonzero, wanted)
+    key = ("linearize", nonzero, wanted, recompute)
     found = jaxpr.derived.get(key)
     if found is None:
         trace = StageTrace(None, jaxpr.name, "grad", embed=True)
@@ -146,15 +149,16 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...], wanted: tuple[bool,
         token = current.set(trace)
         try:
             outs, tape = linearize_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), inputs, nonzero)
-            found = jaxpr.derived[key] = _split(trace, inputs, outs, tape, wanted, nonzero)
+            found = jaxpr.derived[key] = _split(trace, inputs, outs, tape, wanted, nonzero, recompute)
         finally:
             current.reset(token)
     return found  # type: ignore[no-any-return]
 
 
 def _split(
-    trace: StageTrace, inputs: list[StageTracer], outs: list[Any], tape: Tape, wanted: Any, nonzero: Sequence[bool]
-) -> LinearParts:
+    trace: StageTrace, inputs: list[StageTracer], outs: list[Any], tape: Tape, wanted: Any, nonzero: Sequence[bool],
+    recompute: bool,
+) -> LinearParts:  # fmt: skip
     out_tangents = [
         zeros_of(aval_of(o).strip_weak()) if t is None and wanted is not None and wanted[i] else t
         for i, (o, t) in enumerate(zip(outs, tape.outputs, strict=True))
@@ -187,14 +191,16 @@ def _split(
     linear = Jaxpr([], [*residual_vars.values(), *tangent_vars], out_atoms, eqns, (), trace.name)
     linear, used = dead_code(linear)
     kept = [(p, v) for (p, v), u in zip(residual_vars.items(), used, strict=False) if u]
-    linear = Jaxpr([], [*(v for _, v in kept), *tangent_vars], linear.outvars, linear.eqns, (), trace.name)
-
     position = {t.var: ("in", i) for i, t in reversed(list(enumerate(inputs)))}
     extra = []
     out_vars = [trace.atom(o) for o in outs]
     for j, var in enumerate(out_vars):
         if type(var) is Var:
             position.setdefault(var, ("out", j))
+    again: list[Equation] = []
+    if recompute:
+        kept, again = _recompute_cheap(trace.eqns, kept, position)
+    linear = Jaxpr([], [*(v for _, v in kept), *tangent_vars], linear.outvars, [*again, *linear.eqns], (), trace.name)
     for primal, _ in kept:
         if primal not in position:
             position[primal] = ("out", len(outs) + len(extra))
@@ -204,6 +210,52 @@ def _split(
     return LinearParts(
         intern(forward), intern(linear), tuple([position[p] for p, _ in kept]), tuple([t is not None for t in out_tangents])
     )
+
+
+_CHEAP = frozenset({
+    "add", "sub", "mul", "neg", "square", "integer_pow", "max", "min", "select_n", "convert_element_type", "broadcast_in_dim",
+    "reshape", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "squeeze", "expand_dims",
+})  # fmt: skip
+_FEW = 6
+
+
+def _recompute_cheap(
+    eqns: Sequence[Equation], kept: list[tuple[Var, Var]], position: dict[Var, Any]
+) -> tuple[list[tuple[Var, Var]], list[Equation]]:
+    """Residuals without those that a few cheap operations give from the others, and these operations.
+
+    `y * (1 - y)` beside `y` is such a one: in a loop each residual is an array per step, written and read again.
+    """
+    index = {v: i for i, eqn in enumerate(eqns) for v in eqn.outvars}
+    stored = {p for p, _ in kept}
+    needed: set[int] = set()
+
+    def closure(var: Var, found: set[int]) -> bool:
+        """Collect the equations that compute `var` from stored values; False if that takes more than a few cheap ones."""
+        i = index.get(var)
+        if i is None or eqns[i].primitive.name not in _CHEAP or len(found) >= _FEW:
+            return False
+        found.add(i)
+        return all(type(a) is Literal or a in stored or closure(a, found) for a in eqns[i].invars)
+
+    for p, _ in sorted(kept, key=lambda pair: -index.get(pair[0], -1)):
+        if p in position or p not in index:
+            continue
+        stored.discard(p)
+        found: set[int] = set()
+        if closure(p, found):
+            needed |= found
+        else:
+            stored.add(p)
+    names = dict(kept)
+    renamed = {p: names[p] for p in stored}
+    again = []
+    for i in sorted(needed):
+        eqn = eqns[i]
+        outvars = [names.get(v) or Var(v.aval) for v in eqn.outvars]
+        again.append(eqn.replace(invars=[renamed.get(a, a) if type(a) is Var else a for a in eqn.invars], outvars=outvars))
+        renamed.update(zip(eqn.outvars, outvars, strict=True))
+    return [(p, v) for p, v in kept if p in stored], again
 
 
 # --- public form ------------------------------------------------------------------------------------------------------------

@@ -61,8 +61,6 @@ SAMPLES = [
     case(normal(2, 3, 4, 4), normal(5, 3, 1, 1)),
     case(normal(2, 5, 4, 3), normal(1, 1, 3, 4), LAST, strides=(2, 1)),
     case(normal(2, 4, 5, 5), normal(8, 1, 3, 2), features=4, strides=(2, 1), dilation=(1, 2), padding=((1, 0), (2, 1))),
-    case(normal(3, 2, 5, 5), normal(3, 2, 4, 3), ConvDimensionNumbers((1, 0, 2, 3), (0, 1, 2, 3), (1, 0, 2, 3)), batches=2,
-         differentiable=()),
     case(normal(3, 2, 5, 5), normal(2, 3, 4, 3), ConvDimensionNumbers((1, 0, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3)), batches=2,
          padding=((1, 0), (0, 0)), kernel_dilation=(1, 2)),
     case((normal(1, 2, 4, 4) + 1j * normal(1, 2, 4, 4)), (normal(2, 2, 2, 2) + 1j * normal(2, 2, 2, 2))),
@@ -187,7 +185,7 @@ def test_shapes_of_results_are_told_beforehand():
 
 
 def test_large_kernel_gradients_take_the_matrix_form():
-    x, g = normal(2, 66, 65, 32), normal(2, 32, 64, 5)
+    x, g = normal(4, 66, 65, 32), normal(4, 32, 64, 5)
     dims = ConvDimensionNumbers((3, 0, 1, 2), (3, 0, 1, 2), (2, 3, 0, 1))
     large = case(x, g, dims, padding=((1, -1), (1, 0)), kernel_dilation=(2, 1))
     avals = [array_aval(a.shape, a.dtype) for a in large.operands]
