@@ -10,6 +10,7 @@ import numpy as np
 
 from purax import config, dtypes, errors, tree
 from purax.control.jit import jit_p
+from purax.control.policies import split_by_policy, split_equation
 from purax.control.program import build, cast_weak, stage_tree
 from purax.control.while_loop import keep_where
 from purax.core.interpret import eval_jaxpr, reference_eval
@@ -128,6 +129,21 @@ class Cond(Primitive):
                 here = comparison.eq(index, np.int32(k)) if k < len(branches) - 1 else comparison.ge(index, np.int32(k))
                 results = [keep_where(here, o, r) for o, r in zip(outs, results, strict=True)]
         return tuple(results or ()), tuple([0] * len(everything))
+
+    def split(self, eqn: Any, policy: Any) -> Any:
+        """Two choices: each branch saves its values, the others save zeros in their place."""
+        inner = [split_by_policy(j, policy) for j in eqn.params["branches"]]
+        count = len(eqn.outvars)
+        extra = [s.forward.out_avals[count:] for s in inner]
+        kept = [a for avals in extra for a in avals]
+        forward = tuple([_with_zeros(s.forward, count, extra, k) for k, s in enumerate(inner)])
+        again = []
+        for k, s in enumerate(inner):
+            start = len(eqn.invars) - 1
+            before = start + sum(len(e) for e in extra[:k])
+            used = [*range(start), *range(before, before + len(extra[k]))]
+            again.append(_choosing(s.again, used, start + len(kept), [*s.again.in_avals[:start], *kept]))
+        return split_equation(eqn, inner, {"branches": forward}, {"branches": tuple(again)}, kept)
 
     def dce(self, wanted: Sequence[bool], eqn: Any) -> Any:
         """Drop unused outputs of all branches."""

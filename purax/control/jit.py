@@ -17,6 +17,7 @@ from purax import config, events, tree
 from purax.control import sharded
 from purax.control.call import Call, check_outputs, choose, put_back, take_zeros
 from purax.control.explain import cache_miss
+from purax.control.policies import split_by_policy, split_equation
 from purax.core.interpret import eval_jaxpr, reference_eval
 from purax.core.ir import ClosedJaxpr, Jaxpr, intern, open_constants
 from purax.core.passes import dead_code
@@ -117,6 +118,12 @@ class Jit(Primitive):
         if inline or len(jaxpr.eqns) <= 2 or b.module.manual is not None:
             return b.jaxpr(jaxpr, ins)
         return b.call(jaxpr, ins, name or "call")
+
+    def split(self, eqn: Any, policy: Any) -> Any:
+        """Two calls: of the program that saves values, and of the rest."""
+        inner = split_by_policy(eqn.params["jaxpr"], policy)
+        kept = inner.forward.out_avals[len(eqn.outvars) :]
+        return split_equation(eqn, [inner], {"jaxpr": inner.forward}, {"jaxpr": inner.again}, kept)
 
     def dce(self, wanted: Sequence[bool], eqn: Any) -> Any:
         """Drop unused outputs of the program."""

@@ -223,6 +223,13 @@ class Scan(Primitive):
         results = self.bind(*moved, **{**params, "jaxpr": mapped})
         return results, tuple([None if not b else 0 if i < carry else 1 for i, b in enumerate(out_batched)])
 
+    def split(self, eqn: Any, policy: Any) -> Any:
+        """Two scans: saved values are stacked by the first and read slice by slice by the second."""
+        inner = split_by_policy(eqn.params["jaxpr"], policy)
+        length = eqn.params["length"]
+        kept = [a.update(shape=(length, *a.shape)) for a in inner.forward.out_avals[len(eqn.outvars) :]]
+        return split_equation(eqn, [inner], {"jaxpr": inner.forward}, {"jaxpr": inner.again}, kept)
+
     def dce(self, wanted: Sequence[bool], eqn: Any) -> Any:
         """Drop stacked outputs, and carries that only feed themselves."""
         params = eqn.params

@@ -81,7 +81,8 @@ class Primitive:
     run: Any = None
     stage: Any = None
     linearize: Any = None
-    dce: Any = None  # (used outputs, equation) -> (used inputs, equation or None)
+    dce: Any = None  # (used outputs, equation) -> equation
+    split: Any = None  # (equation, checkpoint policy) -> two equations and what the first saves for the second, or None
     transpose: Any = Undefined("it is not linear")
 
     def __init__(self, name: str) -> None:

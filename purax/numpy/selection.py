@@ -24,7 +24,44 @@ from purax.numpy.promotion import (
     spread,
 )
 
+from purax.runtime.array import Array, wrap_host
+from purax.runtime.transfer import HOST_LIMIT
+
 __all__ = ["choose", "clip", "piecewise", "select", "where"]
+
+
+_host_types: dict[Any, Any] = {}  # types of condition, x, y -> aval of the result where the host selects; None where not
+_SCALARS = (float, int, bool)
+
+
+def _where_on_host(condition: Array, x: Any, y: Any) -> Any:
+    """The selection by NumPy for small arrays on the host: it moves bits only, so they are XLA's."""
+    values = []
+    key = []
+    for part in (condition, x, y):
+        if type(part) is Array:
+            value = part._np
+            if value is None or part._placement is not None:
+                return None
+            key.append(part.aval)
+        elif type(part) in _SCALARS:
+            value = part
+            key.append(type(part))
+        else:
+            return None
+        values.append(value)
+    types = tuple(key)
+    aval = _host_types.get(types, False)
+    if aval is False:
+        result = _where(condition, x, y)
+        small = type(result) is Array and result.aval.size <= HOST_LIMIT and isinstance(result.aval.dtype, np.dtype)
+        _host_types[types] = result.aval if small and condition.aval.dtype == bool else None
+        return result
+    if aval is None:
+        return None
+    dtype = aval.dtype
+    chosen = [v.astype(dtype, copy=False) if isinstance(v, np.ndarray) else np.array(v, dtype) for v in values[1:]]
+    return wrap_host(aval, np.where(values[0], *chosen))
 
 
 def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
@@ -39,6 +76,14 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
         raise ValueError("Either both or neither of the x and y arguments should be provided to purax.numpy.where")
     if size is not None or fill_value is not None:
         raise ValueError("size and fill_value arguments cannot be used in three-term where function.")
+    if type(condition) is Array:
+        found = _where_on_host(condition, x, y)
+        if found is not None:
+            return found
+    return _where(condition, x, y)
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
     check_arraylike("where", condition, x, y)
     condition = truth(as_operand(condition))
     x, y = promote_dtypes(x, y)

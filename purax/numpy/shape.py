@@ -29,6 +29,8 @@ from purax.numpy.reduction import reduced_axes
 from purax.primitives.shape import canonical_shape
 from purax.transforms.vmap import vmap
 
+from purax.runtime.array import Array, wrap_host
+
 __all__ = [
     "append", "apply_along_axis", "apply_over_axes", "array_split", "astype", "atleast_1d", "atleast_2d", "atleast_3d", "block",
     "broadcast_arrays", "broadcast_shapes", "broadcast_to", "column_stack", "concat", "concatenate", "dsplit", "dstack",
@@ -177,8 +179,19 @@ def _known_size(value: Any) -> int:
         raise errors.ShapeError(f"a shape is a sequence of integers, got {value!r}") from None
 
 
+_reshaped: dict[Any, Any] = {}  # (aval, shape as asked for) -> aval of the result, for arrays on the host
+
+
 def reshape_method(a: Any, shape: tuple[Any, ...], order: str, kwargs: dict[str, Any]) -> Any:
     """`a.reshape(2, 3)` and `a.reshape((2, 3))`."""
+    if type(a) is Array and a._np is not None and a._placement is None and order == "C" and not kwargs:
+        found = _reshaped.get((a.aval, shape)) if type(shape[0] if shape else 0) is not list else None
+        if found is None:
+            result = reshape(a, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape, order)
+            if type(result) is Array and type(shape[0] if shape else 0) is int:
+                _reshaped[a.aval, shape] = result.aval
+            return result
+        return wrap_host(found, a._np.reshape(found.shape))
     if "shape" in kwargs and not shape:
         return reshape(a, kwargs["shape"], order, **{k: v for k, v in kwargs.items() if k != "shape"})
     if len(shape) == 1 and (not isinstance(shape[0], int)):

@@ -69,7 +69,7 @@ OPTIMIZERS: dict[str, tuple[Callable[..., optim.GradientTransformation], float]]
     "adamw": (optim.adamw, 5e-3),
     "sgd": (lambda rate: optim.sgd(rate, momentum=0.9, nesterov=True), 5e-2),
     "rmsprop": (optim.rmsprop, 1e-3),
-    "lion": (optim.lion, 5e-4),
+    "lion": (optim.lion, 1e-3),
 }
 
 
