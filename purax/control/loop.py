@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes, errors, tree
-from purax.control.program import build, cast_weak, marked, stage_tree
+from purax.control.program import build, cast_weak, stage_tree, varying_over
 from purax.control.scan import scan_p
 from purax.control.while_loop import while_p
 from purax.core.hooks import hooks
@@ -165,7 +165,7 @@ def _promote_carry(init: Sequence[Any], given: Sequence[Any], outs: Sequence[Any
             x = cast.convert_element_type_p.bind1(x, new_dtype=dtype, weak_type=b.weak_type)
             changed = True
         if not b.varying <= a.varying:
-            x = marked(x, b.varying - a.varying)
+            x = varying_over(x, b.varying - a.varying)
             changed = True
         out.append(x)
     return out if changed else None
@@ -255,7 +255,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
             lanes = frozenset().union(*[a.varying for a in condition.out_avals])
             if all(lanes <= a.varying for a in avals):
                 break
-            promoted = [marked(x, lanes - a.varying) for x, a in zip(init_flat, avals, strict=True)]
+            promoted = [varying_over(x, lanes - a.varying) for x, a in zip(init_flat, avals, strict=True)]
         init_flat = promoted
     check_carry("while_loop", name_of(body_fun), init_tree, avals, body.out_avals)
     if list(body.out_avals) != avals:

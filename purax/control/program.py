@@ -88,11 +88,11 @@ def cast_weak(values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
         have = aval_of(x)
         if have.dtype != aval.dtype or have.weak_type != aval.weak_type:
             x = cast.convert_element_type_p.bind1(x, new_dtype=aval.dtype, weak_type=aval.weak_type)
-        out.append(marked(x, aval.varying - have.varying) if aval.varying else x)
+        out.append(varying_over(x, aval.varying - have.varying) if aval.varying else x)
     return out
 
 
-def marked(x: Any, axes: frozenset[Any]) -> Any:
+def varying_over(x: Any, axes: frozenset[Any]) -> Any:
     """`x`, counted as varying over these named axes, too."""
     return collective.pvary_p.bind1(x, axes=tuple(sorted(axes, key=str))) if axes else x
 

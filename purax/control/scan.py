@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from purax.control.program import build, merge, partition, permuted, take
+from purax.control.policies import split_by_policy, split_equation
+from purax.control.program import build, merge, partition, permuted, take, varying_over
 from purax.core.aval import array_aval
 from purax.core.interpret import eval_jaxpr, reference_eval
 from purax.core.ir import Jaxpr, Var, intern
@@ -167,7 +168,10 @@ class Scan(Primitive):
         fixed, fixed_linear = partition(linear[:consts], operands[:consts])
         xs, xs_linear = partition(linear[consts + carry :], operands[consts + carry :])
         state = list(operands[consts : consts + carry])
-        ct_state = [zeros_of(a.strip_weak()) if c is None else c for c, a in zip(cotangents[:carry], jaxpr.out_avals[:carry], strict=True)]  # fmt: skip
+        ct_state = [
+            zeros_of(a.strip_weak()) if c is None else varying_over(c, a.varying - aval_of(c).varying)
+            for c, a in zip(cotangents[:carry], jaxpr.out_avals[:carry], strict=True)
+        ]
         ct_ys = cotangents[carry:]
         nonzero = (*(True for _ in range(carry)), *(c is not None for c in ct_ys))
         wanted = tuple([True] * sum(linear))

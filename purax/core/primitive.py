@@ -75,6 +75,11 @@ class Primitive:
     """
 
     name: str
+    infer: Any
+    reference: Any
+    jvp: Any
+    batch: Any
+    lower: Any
     exact: Any = False
     names_axes: ClassVar[bool] = False  # collectives: params["axes"] names mapped axes
     types_axes: ClassVar[bool] = False  # `infer` says over which named axes the outputs vary (collectives, holders of programs)

@@ -245,7 +245,7 @@ def power(x1: Any, x2: Any, /) -> Any:
     return _power(x1, x2) if found is None else found(x1, x2)
 
 
-pow = power  # noqa: A001
+pow = power
 
 _NEGATIVE = "Integers to negative integer powers are not allowed: convert the base to a float"
 

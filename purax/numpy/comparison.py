@@ -194,5 +194,3 @@ def _array_equal(name: str, a: Any, b: Any, equal_nan: bool, broadcast: bool) ->
     if equal_nan:
         same = ops.bitwise_or(same, ops.bitwise_and(isnan(a), isnan(b)))
     return _all(same)
-
-

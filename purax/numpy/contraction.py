@@ -10,7 +10,6 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-
 from purax import dtypes, errors
 from purax.config import current as settings
 from purax.numpy import _ops as ops
@@ -55,7 +54,9 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
     return placed(_contract(a, b, axes, ((), ()), precision, preferred_element_type), out_sharding)
 
 
-def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None) -> Any:
+def matmul(
+    a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None
+) -> Any:
     """Matrix product [..., m, k] by [..., k, n]; leading axes broadcast, vectors are rows on the left and columns on the right."""
     if precision is None and preferred_element_type is None and out_sharding is None:
         params = _known_products.get((getattr(a, "aval", None), getattr(b, "aval", None), settings().trace_key))
@@ -90,7 +91,9 @@ def _batched(name: str, a: Any, b: Any, precision: Any, preferred: Any) -> Any:
         b = expand_dims(b, 1)
     left, right = a.aval.shape, b.aval.shape
     if left[-1] != right[-2]:
-        raise errors.ShapeError(f"{name} got incompatible shapes {left} and {right}: sizes {left[-1]} and {right[-2]} are contracted")
+        raise errors.ShapeError(
+            f"{name} got incompatible shapes {left} and {right}: sizes {left[-1]} and {right[-2]} are contracted"
+        )
     rank = max(len(left), len(right)) - 2
     a, b = ops.broadcast_to_rank(a, rank + 2), ops.broadcast_to_rank(b, rank + 2)
     left, right = a.aval.shape, b.aval.shape
@@ -146,9 +149,14 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Sum of products along an axis, the elements of `x1` conjugated; the other axes broadcast."""
     a, b = _pair("vecdot", x1, x2)
-    (first,), (second,) = reduced_axes(operator.index(axis), a.aval.ndim), reduced_axes(operator.index(axis), b.aval.ndim)
+    (first,), (second,) = (
+        reduced_axes(operator.index(axis), a.aval.ndim),
+        reduced_axes(operator.index(axis), b.aval.ndim),
+    )
     if a.aval.shape[first] != b.aval.shape[second]:
-        raise errors.ShapeError(f"vecdot needs vectors of one length, got {a.aval.shape} and {b.aval.shape} with {axis=}")
+        raise errors.ShapeError(
+            f"vecdot needs vectors of one length, got {a.aval.shape} and {b.aval.shape} with {axis=}"
+        )
     a, b = _conjugate(moveaxis(a, first, -1)), moveaxis(b, second, -1)
     shape = common_shape("vecdot", a.aval.shape, b.aval.shape)
     a, b = spread(a, shape), spread(b, shape)
@@ -173,7 +181,13 @@ def outer(a: Any, b: Any, out: None = None) -> Any:
 
 
 def tensordot(
-    a: Any, b: Any, axes: Any = 2, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None
+    a: Any,
+    b: Any,
+    axes: Any = 2,
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
     """Sum of products over pairs of axes: the last n of `a` with the first n of `b`, or two lists of axes."""
     a, b = _pair("tensordot", a, b)
@@ -183,11 +197,15 @@ def tensordot(
         if len(first) != len(second):
             raise errors.ShapeError(f"tensordot requires axes lists to have equal length, got {axes[0]} and {axes[1]}.")
     elif isinstance(axes, (tuple, list)):
-        raise errors.ShapeError(f"tensordot axes argument must be an int, a pair of ints, or a pair of lists/tuples of ints, got {axes}")
+        raise errors.ShapeError(
+            f"tensordot axes argument must be an int, a pair of ints, or a pair of lists/tuples of ints, got {axes}"
+        )
     else:
         count = operator.index(axes)
         if count > min(m, n):
-            raise errors.ShapeError(f"Number of tensordot axes (axes {count}) exceeds input ranks ({a.aval.shape} and {b.aval.shape})")
+            raise errors.ShapeError(
+                f"Number of tensordot axes (axes {count}) exceeds input ranks ({a.aval.shape} and {b.aval.shape})"
+            )
         first, second = tuple(range(m - count, m)), tuple(range(count))
     return placed(_contract(a, b, (first, second), ((), ()), precision, preferred_element_type), out_sharding)
 
@@ -237,5 +255,3 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         return last
     result = [minor(a1, a2, b1, b2), minor(a2, a0, b2, b0), last]
     return moveaxis(ops.concatenate([expand_dims(x, -1) for x in result], len(shape)), -1, axisc)
-
-

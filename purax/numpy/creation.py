@@ -32,8 +32,27 @@ from purax.runtime import transfer
 from purax.transforms.vmap import vmap
 
 __all__ = [
-    "arange", "array", "asarray", "copy", "empty", "empty_like", "frombuffer", "from_dlpack", "fromfile", "fromfunction",
-    "fromiter", "fromstring", "full", "full_like", "geomspace", "linspace", "logspace", "ones", "ones_like", "zeros", "zeros_like",
+    "arange",
+    "array",
+    "asarray",
+    "copy",
+    "empty",
+    "empty_like",
+    "from_dlpack",
+    "frombuffer",
+    "fromfile",
+    "fromfunction",
+    "fromiter",
+    "fromstring",
+    "full",
+    "full_like",
+    "geomspace",
+    "linspace",
+    "logspace",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
 ]  # fmt: skip
 
 _control = lazy("purax.control.staging")
@@ -89,10 +108,23 @@ def array(
 
 
 def asarray(
-    a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None, device: Any = None, out_sharding: Any = None
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: Any = None,
+    out_sharding: Any = None,
 ) -> Any:
     """As `array`, but an Array that already is what is asked for is returned itself."""
-    if dtype is None and device is None and copy is None and out_sharding is None and order is None and hasattr(a, "aval"):
+    if (
+        dtype is None
+        and device is None
+        and copy is None
+        and out_sharding is None
+        and order is None
+        and hasattr(a, "aval")
+    ):
         return a
     return array(a, dtype, copy=bool(copy), order=order, device=device, out_sharding=out_sharding)
 
@@ -221,7 +253,9 @@ def _of_nested(value: Any, dtype: Any) -> Any:
         else:
             host = np.array(value)
             if host.dtype.kind == "c":
-                raise errors.DTypeError(f"complex numbers were given for an array of dtype {dtype}; take their real part")
+                raise errors.DTypeError(
+                    f"complex numbers were given for an array of dtype {dtype}; take their real part"
+                )
             host = host.astype(dtype) if host.dtype.kind != "O" else np.array(value, dtype)
     return transfer.put(host, array_aval(host.shape, dtype))
 
@@ -281,16 +315,12 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, 
     return placed(broadcast_to_shape(value, _size(shape)), out_sharding if device is None else device)
 
 
-def zeros_like(
-    a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
-) -> Any:
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
     """Zeros of the shape and dtype (and weak type) of `a`, or of the ones given."""
     return _like("zeros_like", a, 0, dtype, shape, device, out_sharding)
 
 
-def ones_like(
-    a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
-) -> Any:
+def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
     """Ones of the shape and dtype (and weak type) of `a`, or of the ones given."""
     return _like("ones_like", a, 1, dtype, shape, device, out_sharding)
 
@@ -543,7 +573,11 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
 
 def _host_dtype(dtype: Any) -> Any:
     """NumPy's dtype of the same name: `float` means 8 bytes in a buffer."""
-    return dtype if isinstance(dtype, (str, type, np.dtype)) and dtype in (float, int, complex, bool) else dtypes.named(dtype)
+    return (
+        dtype
+        if isinstance(dtype, (str, type, np.dtype)) and dtype in (float, int, complex, bool)
+        else dtypes.named(dtype)
+    )
 
 
 def fromfile(*args: Any, **kwargs: Any) -> Any:
@@ -553,7 +587,9 @@ def fromfile(*args: Any, **kwargs: Any) -> Any:
 
 def fromiter(*args: Any, **kwargs: Any) -> Any:
     """Not available: iterators change as they are read. Use ``asarray(numpy.fromiter(...))``."""
-    raise NotImplementedError("fromiter consumes an iterator, which is not pure: use purax.numpy.asarray(numpy.fromiter(...))")
+    raise NotImplementedError(
+        "fromiter consumes an iterator, which is not pure: use purax.numpy.asarray(numpy.fromiter(...))"
+    )
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:

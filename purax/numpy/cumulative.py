@@ -78,7 +78,9 @@ def _standard(name: str, operation: Any, start: int, x: Any, axis: Any, dtype: A
     check_arraylike(name, x)
     x = as_operand(x)
     if x.aval.ndim == 0:
-        raise ValueError("The input must be non-scalar to take a cumulative sum or product, however a scalar was given.")
+        raise ValueError(
+            "The input must be non-scalar to take a cumulative sum or product, however a scalar was given."
+        )
     if axis is None:
         if x.aval.ndim > 1:
             raise ValueError(

@@ -86,7 +86,9 @@ _known_products: dict[Any, Any] = {}
 def _product(subscripts: str, a: Any, b: Any) -> Any:
     (left, right), result = _parse(subscripts.replace(" ", ""), (a.ndim, b.ndim))
     sizes = dict(zip(left, a.shape, strict=True)) | dict(zip(right, b.shape, strict=True))
-    fits = all(sizes[label] == size for term, x in ((left, a), (right, b)) for label, size in zip(term, x.shape, strict=True))
+    fits = all(
+        sizes[label] == size for term, x in ((left, a), (right, b)) for label, size in zip(term, x.shape, strict=True)
+    )
     alone = [x for x in sizes if x not in result and not (x in left and x in right)]
     if not fits or alone or len(set(left)) != len(left) or len(set(right)) != len(right):
         return False
@@ -98,7 +100,9 @@ def _product(subscripts: str, a: Any, b: Any) -> Any:
         left, right, rows, columns = right, left, columns, rows
     labels = [*batch, *rows, *columns]
     contracted = [x for x in left if x in right and x not in result]
-    numbers = tuple([tuple([tuple([term.index(x) for x in group]) for term in (left, right)]) for group in (contracted, batch)])
+    numbers = tuple(
+        [tuple([tuple([term.index(x) for x in group]) for term in (left, right)]) for group in (contracted, batch)]
+    )
     params = {"dimension_numbers": numbers, "precision": canonical_precision(None), "preferred_element_type": a.dtype}
     order = tuple([labels.index(x) for x in result])
     return params, swapped, None if labels == list(result) else order

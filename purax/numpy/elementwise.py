@@ -15,12 +15,72 @@ from purax.numpy.arithmetic import ldexp, sign_bit
 from purax.numpy.promotion import as_operand, check_arraylike, convert, promote_dtypes_inexact, refuse
 
 __all__ = [
-    "abs", "absolute", "acos", "acosh", "angle", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "around",
-    "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "conj", "conjugate", "cos", "cosh", "deg2rad", "degrees", "exp", "exp2",
-    "expm1", "fabs", "floor", "frexp", "i0", "imag", "iscomplex", "iscomplexobj", "isfinite", "isinf", "isnan", "isneginf",
-    "isposinf", "isreal", "isrealobj", "log", "log10", "log1p", "log2", "modf", "nan_to_num", "negative", "positive",
-    "rad2deg", "radians", "real", "reciprocal", "rint", "round", "sign", "signbit", "sin", "sinc", "sinh", "spacing", "sqrt",
-    "square", "tan", "tanh", "trunc",
+    "abs",
+    "absolute",
+    "acos",
+    "acosh",
+    "angle",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctanh",
+    "around",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "conj",
+    "conjugate",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "degrees",
+    "exp",
+    "exp2",
+    "expm1",
+    "fabs",
+    "floor",
+    "frexp",
+    "i0",
+    "imag",
+    "iscomplex",
+    "iscomplexobj",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "isposinf",
+    "isreal",
+    "isrealobj",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "modf",
+    "nan_to_num",
+    "negative",
+    "positive",
+    "rad2deg",
+    "radians",
+    "real",
+    "reciprocal",
+    "rint",
+    "round",
+    "sign",
+    "signbit",
+    "sin",
+    "sinc",
+    "sinh",
+    "spacing",
+    "sqrt",
+    "square",
+    "tan",
+    "tanh",
+    "trunc",
 ]  # fmt: skip
 
 
@@ -237,7 +297,7 @@ def positive(x: Any, /) -> Any:
     return x
 
 
-def abs(x: Any, /) -> Any:  # noqa: A001
+def abs(x: Any, /) -> Any:
     """Absolute value; of complex numbers, real. The gradient is that of `sign`: 0 at complex 0, 1 at real 0."""
     x = _array("abs", x)
     dtype = x.aval.dtype
@@ -310,7 +370,7 @@ def _nearest(x: Any) -> Any:
     return ops.round(x, ops.RoundingMethod.TO_NEAREST_EVEN)
 
 
-def round(a: Any, decimals: int = 0, out: None = None) -> Any:  # noqa: A001
+def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     """`a` rounded to a number of decimals, halves to even, of the same dtype; negative `decimals` round to tens."""
     refuse("round", out=out)
     a = _array("round", a)
@@ -462,7 +522,11 @@ def iscomplexobj(x: Any) -> bool:
         return False
     dtype = getattr(x, "dtype", None)
     if dtype is None:
-        dtype = as_operand(x).aval.dtype if isinstance(x, (bool, int, float, complex)) else dtypes.lattice_result_type(*_leaves(x))[0]
+        dtype = (
+            as_operand(x).aval.dtype
+            if isinstance(x, (bool, int, float, complex))
+            else dtypes.lattice_result_type(*_leaves(x))[0]
+        )
     return dtypes.is_complex(dtype)
 
 
@@ -541,7 +605,9 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     if not dtypes.is_inexact(dtype):
         return x
     if dtypes.is_complex(dtype):
-        return ops.complex(nan_to_num(ops.real(x), True, nan, posinf, neginf), nan_to_num(ops.imag(x), True, nan, posinf, neginf))
+        return ops.complex(
+            nan_to_num(ops.real(x), True, nan, posinf, neginf), nan_to_num(ops.imag(x), True, nan, posinf, neginf)
+        )
     info = dtypes.finfo(dtype)
     weak = x.aval.weak_type
     for found, value in (

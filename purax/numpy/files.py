@@ -20,12 +20,16 @@ get_printoptions, printoptions, set_printoptions = np.get_printoptions, np.print
 iterable = np.iterable
 
 
-def array_repr(arr: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: bool | None = None) -> str:
+def array_repr(
+    arr: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: bool | None = None
+) -> str:
     """The text that `repr` gives, with NumPy's formatting of numbers."""
     return np.array_repr(np.asarray(arr), max_line_width, precision, suppress_small).replace("array(", "Array(", 1)
 
 
-def array_str(a: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: bool | None = None) -> str:
+def array_str(
+    a: Any, max_line_width: int | None = None, precision: int | None = None, suppress_small: bool | None = None
+) -> str:
     """The text that `str` gives, with NumPy's formatting of numbers."""
     return np.array_str(np.asarray(a), max_line_width, precision, suppress_small)
 
@@ -37,7 +41,9 @@ def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
 
 def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
     """Write several arrays to one ``.npz`` file, under the names of the keywords or as arr_0, arr_1, ..."""
-    np.savez(file, *[np.asarray(x) for x in args], allow_pickle=allow_pickle, **{k: np.asarray(x) for k, x in kwds.items()})
+    np.savez(
+        file, *[np.asarray(x) for x in args], allow_pickle=allow_pickle, **{k: np.asarray(x) for k, x in kwds.items()}
+    )
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
@@ -57,5 +63,3 @@ def isscalar(element: Any) -> bool:
     if hasattr(element, "__purax_array__") or hasattr(element, "__jax_array__"):
         return bool(np.ndim(asarray(element)) == 0)
     return np.isscalar(element)
-
-

@@ -38,7 +38,9 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     if indexing not in ("xy", "ij"):
         raise ValueError(f"Valid values for indexing are 'xy' and 'ij', got {indexing}")
     if any(x.aval.ndim > 1 for x in vectors):
-        raise ValueError("Arguments to purax.numpy.meshgrid must be at most 1D, got shapes " + str([x.aval.shape for x in vectors]))
+        raise ValueError(
+            "Arguments to purax.numpy.meshgrid must be at most 1D, got shapes " + str([x.aval.shape for x in vectors])
+        )
     vectors = [ops.reshape(x, (x.aval.size,)) for x in vectors]
     places = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) >= 2:
@@ -138,7 +140,10 @@ class _Concatenator:
                 matrix, column = True, directive == "c"
             else:
                 try:
-                    axis, ndmin, place = (*[int(n) for n in directive.split(",")], *(axis, ndmin, place)[directive.count(",") + 1 :])
+                    axis, ndmin, place = (
+                        *[int(n) for n in directive.split(",")],
+                        *(axis, ndmin, place)[directive.count(",") + 1 :],
+                    )
                 except ValueError as error:
                     raise ValueError(f"could not understand directive {directive!r}") from error
         parts = [self._part(item, ndmin, place) for item in items]

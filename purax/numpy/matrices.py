@@ -167,7 +167,9 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
     With `wrap` the diagonal of a tall matrix starts again below the first square.
     """
     if inplace:
-        raise NotImplementedError("fill_diagonal cannot write into an array, which is immutable: call it with inplace=False")
+        raise NotImplementedError(
+            "fill_diagonal cannot write into an array, which is immutable: call it with inplace=False"
+        )
     check_arraylike("fill_diagonal", a, val)
     a, val = as_operand(a), as_operand(val)
     shape, size = a.aval.shape, a.aval.size

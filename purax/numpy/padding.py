@@ -76,7 +76,9 @@ def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant",
             x = _ramp(x, axis, before, after, low, high)
         return x
     lengths = kwargs.get("stat_length")
-    stats = [(None, None)] * x.aval.ndim if lengths is None else _pairs("stat_length", lengths, x.aval.ndim, operator.index)
+    stats = (
+        [(None, None)] * x.aval.ndim if lengths is None else _pairs("stat_length", lengths, x.aval.ndim, operator.index)
+    )
     for axis, (width, length) in enumerate(zip(widths, stats, strict=True)):
         x = _statistic(x, axis, width, length, mode)
     return x
@@ -122,7 +124,9 @@ def _pad_constant(x: Any, widths: list[tuple[int, int]], values: Any) -> Any:
 
     if not isinstance(values, (list, tuple)) and getattr(values, "ndim", 0) == 0:
         return ops.pad(x, fill(values), [(before, after, 0) for before, after in widths])
-    for axis, ((before, after), (low, high)) in enumerate(zip(widths, _pairs("constant_values", values, len(widths)), strict=True)):
+    for axis, ((before, after), (low, high)) in enumerate(
+        zip(widths, _pairs("constant_values", values, len(widths)), strict=True)
+    ):
         nothing = [(0, 0, 0)] * x.aval.ndim
         for value, row in ((low, (before, 0, 0)), (high, (0, after, 0))):
             if row != (0, 0, 0):
@@ -146,7 +150,9 @@ def _mirror(x: Any, axis: int, before: int, after: int, mode: str, odd: bool) ->
         return ops.slice_in_dim(x, start, stop, axis=axis)
 
     def repeated(row: Any, count: int) -> Any:
-        return ops.broadcast_in_dim(row, [count if i == axis else n for i, n in enumerate(x.aval.shape)], range(x.aval.ndim))
+        return ops.broadcast_in_dim(
+            row, [count if i == axis else n for i, n in enumerate(x.aval.shape)], range(x.aval.ndim)
+        )
 
     if mode == "edge":
         front, back = repeated(part(0, 1), before), repeated(part(size - 1, size), after)
@@ -166,23 +172,28 @@ def _mirror_odd(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
         size = x.aval.shape[axis]
         longest = size - skip if size > 1 or not skip else 1
         front, back = builtins.min(before, longest), builtins.min(after, longest)
-
-        def edge(start: int, count: int) -> Any:
-            row = ops.slice_in_dim(x, start, start + 1, axis=axis)
-            return ops.broadcast_in_dim(row, [count if i == axis else n for i, n in enumerate(x.aval.shape)], range(x.aval.ndim))
-
-        def reflected(start: int, stop: int, corner: int) -> Any:
-            rows = ops.rev(ops.slice_in_dim(x, start, stop, axis=axis), (axis,))
-            base = edge(corner, stop - start)
-            return ops.sub(ops.add(base, base), rows)
-
         if size == 1 and skip:
-            parts = [edge(0, front), x, edge(0, back)]
+            parts = [_edge(x, axis, 0, front), x, _edge(x, axis, 0, back)]
         else:
-            parts = [reflected(skip, front + skip, 0), x, reflected(size - back - skip, size - skip, size - 1)]
+            first = _reflected(x, axis, skip, front + skip, 0)
+            parts = [first, x, _reflected(x, axis, size - back - skip, size - skip, size - 1)]
         x = ops.concatenate([p for p in parts if p.aval.shape[axis]], axis)
         before, after = before - front, after - back
     return x
+
+
+def _edge(x: Any, axis: int, place: int, count: int) -> Any:
+    """One row, repeated."""
+    row = ops.slice_in_dim(x, place, place + 1, axis=axis)
+    return ops.broadcast_in_dim(
+        row, [count if i == axis else n for i, n in enumerate(x.aval.shape)], range(x.aval.ndim)
+    )
+
+
+def _reflected(x: Any, axis: int, start: int, stop: int, corner: int) -> Any:
+    """Rows in reverse order, mirrored about the value of the row `corner`."""
+    base = _edge(x, axis, corner, stop - start)
+    return ops.sub(ops.add(base, base), ops.rev(ops.slice_in_dim(x, start, stop, axis=axis), (axis,)))
 
 
 def _ramp(x: Any, axis: int, before: int, after: int, low: Any, high: Any) -> Any:
@@ -221,12 +232,16 @@ def _statistic(x: Any, axis: int, width: tuple[int, int], length: tuple[Any, Any
         if dtypes.is_integer(x.aval.dtype) and dtypes.is_inexact(value.aval.dtype):
             value = rint(value)
         value = ops.convert_element_type(value, x.aval.dtype)
-        value = ops.broadcast_in_dim(value, [count if i == axis else n for i, n in enumerate(x.aval.shape)], range(x.aval.ndim))
+        value = ops.broadcast_in_dim(
+            value, [count if i == axis else n for i, n in enumerate(x.aval.shape)], range(x.aval.ndim)
+        )
         parts = [value, *parts] if front else [*parts, value]
     return ops.concatenate(parts, axis)
 
 
-def _pad_by_function(x: Any, widths: list[tuple[int, int]], function: Callable[..., Any], kwargs: dict[str, Any]) -> Any:
+def _pad_by_function(
+    x: Any, widths: list[tuple[int, int]], function: Callable[..., Any], kwargs: dict[str, Any]
+) -> Any:
     x = _pad_constant(x, widths, 0)
     for axis, pair in enumerate(widths):
         x = apply_along_axis(function, axis, x, pair, axis, kwargs)
@@ -257,7 +272,9 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         if places.dtype == bool:
             places = np.flatnonzero(places)
         if places.size and (places.min() < -size or places.max() > size):
-            raise errors.IndexOutOfBoundsError(f"insert: index {places} is out of bounds for axis {axis} with size {size}")
+            raise errors.IndexOutOfBoundsError(
+                f"insert: index {places} is out of bounds for axis {axis} with size {size}"
+            )
         places = np.where(places < 0, places + size, places)
     values = ops.convert_element_type(values, a.aval.dtype)
     if single:
@@ -288,7 +305,9 @@ def _insert_traced(a: Any, obj: Any, values: Any, axis: int) -> Any:
     integer = dtypes.default_int()
     places = ops.convert_element_type(obj, integer)
     single = places.aval.ndim == 0
-    places = ops.select_n(ops.lt(places, ops.full_like(places, 0)), places, ops.add(places, ops.full_like(places, size)))
+    places = ops.select_n(
+        ops.lt(places, ops.full_like(places, 0)), places, ops.add(places, ops.full_like(places, size))
+    )
     values = ops.convert_element_type(values, a.aval.dtype)
     values = ops.broadcast_to_rank(values, a.aval.ndim) if values.aval.ndim < a.aval.ndim else values
     if single:
@@ -325,7 +344,9 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
     size = a.aval.shape[axis]
     if isinstance(obj, Tracer):
         if obj.aval.ndim and not assume_unique_indices:
-            obj._known(errors.ConcretizationTypeError, "places to delete", "give assume_unique_indices=True, or known places")
+            obj._known(
+                errors.ConcretizationTypeError, "places to delete", "give assume_unique_indices=True, or known places"
+            )
         return _delete_traced(a, obj, axis, size)
     kept = np.ones(size, bool)
     if isinstance(obj, slice):
@@ -335,13 +356,17 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
         places = np.asarray(obj)
         if places.dtype == bool:
             if places.shape != (size,):
-                raise ValueError(f"a boolean mask of places to delete has the shape of the axis, ({size},); got {places.shape}")
+                raise ValueError(
+                    f"a boolean mask of places to delete has the shape of the axis, ({size},); got {places.shape}"
+                )
             kept &= ~places
         else:
             if places.dtype.kind not in "iu" and places.size:
                 raise ValueError(f"delete takes integer places, got dtype {places.dtype}")
             if places.size and (places.min() < -size or places.max() >= size):
-                raise errors.IndexOutOfBoundsError(f"delete: index {places} is out of bounds for axis {axis} with size {size}")
+                raise errors.IndexOutOfBoundsError(
+                    f"delete: index {places} is out of bounds for axis {axis} with size {size}"
+                )
             kept[places.astype(np.int64)] = False
     return take_rows(a, np.flatnonzero(kept), axis)
 
@@ -350,9 +375,13 @@ def _delete_traced(a: Any, obj: Any, axis: int, size: int) -> Any:
     """Each kept place counts how many deleted ones lie at or before it."""
     integer = dtypes.default_int()
     if dtypes.is_bool(obj.aval.dtype):
-        raise errors.DTypeError("delete takes traced places as integers, not as a boolean mask: its sum would be part of the shape")
+        raise errors.DTypeError(
+            "delete takes traced places as integers, not as a boolean mask: its sum would be part of the shape"
+        )
     places = ops.reshape(ops.convert_element_type(obj, integer), (obj.aval.size,))
-    places = ops.select_n(ops.lt(places, ops.full_like(places, 0)), places, ops.add(places, ops.full_like(places, size)))
+    places = ops.select_n(
+        ops.lt(places, ops.full_like(places, 0)), places, ops.add(places, ops.full_like(places, size))
+    )
     count = places.aval.size
     (places,) = ops.sort((places,), dimension=0) if count > 1 else (places,)
     # The i-th deleted place has i deleted ones before it: from result place (it - i) on, one more is skipped.
@@ -382,4 +411,3 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
             last = int(nonzero[:, i].max()) + 1 if "b" in trim else size
         x = ops.slice_in_dim(x, first, last, axis=i)
     return x
-

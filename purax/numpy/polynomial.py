@@ -152,7 +152,9 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     grown = ops.concatenate([p, constants], 0)
     size = p.aval.shape[0]
     # A coefficient of power q becomes one of power q + m; the j-th constant has been integrated m - 1 - j times.
-    divisors = [math.perm(power + m, m) for power in range(size - 1, -1, -1)] + [math.factorial(m - 1 - j) for j in range(m)]
+    divisors = [math.perm(power + m, m) for power in range(size - 1, -1, -1)] + [
+        math.factorial(m - 1 - j) for j in range(m)
+    ]
     return ops.div(grown, ops.convert_element_type(as_operand(np.array(divisors, np.float64)), dtype))
 
 
@@ -294,4 +296,3 @@ def polyfit(
     shape = (*base.aval.shape, y.aval.shape[1])
     factor = ops.broadcast_to(ops.reshape(factor, (1, 1, factor.aval.size)), shape)
     return solution, ops.mul(ops.broadcast_in_dim(base, shape, (0, 1)), factor)
-

@@ -34,8 +34,8 @@ __all__ = [
     "check_arraylike",
     "common_shape",
     "constant",
-    "joint_shape",
     "convert",
+    "joint_shape",
     "numeric",
     "promote",
     "promote_dtypes",
@@ -294,7 +294,9 @@ def broadcast_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
         return x
     tail = shape[len(shape) - len(own) :]
     if len(own) > len(shape) or any(a not in (1, b) for a, b in zip(own, tail, strict=True)):
-        raise errors.ShapeError(f"broadcast_to got incompatible shapes for broadcasting: {own} does not broadcast to {shape}")
+        raise errors.ShapeError(
+            f"broadcast_to got incompatible shapes for broadcasting: {own} does not broadcast to {shape}"
+        )
     return spread(x, shape)
 
 
@@ -420,7 +422,7 @@ def constant(value: Any, aval: Any) -> Any:
     found = _constants.get(key)
     if found is None:
         found = spread(_scalar(value, aval.dtype, aval.weak_type), aval.shape)
-        if value == value:  # noqa: PLR0124  NaN would never be found again
+        if value == value:
             if len(_constants) > 4096:
                 _constants.clear()
             _constants[key] = found

@@ -12,7 +12,7 @@ from purax.numpy import _ops as ops
 from purax.numpy.elementwise import isnan
 from purax.numpy.indexing import take_along_axis
 from purax.numpy.promotion import as_operand, check_arraylike, convert, promote_dtypes_inexact, refuse, spread
-from purax.numpy.reduction import keep, reduced_axes
+from purax.numpy.reduction import reduced_axes
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
@@ -70,16 +70,12 @@ def nanpercentile(
     return _quantile("nanpercentile", a, q, axis, out, overwrite_input, method, keepdims, weights, skip_nan=True)
 
 
-def median(
-    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Any:
+def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     """Median over axes; NaN if an element is."""
     return _quantile("median", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None, skip_nan=False)
 
 
-def nanmedian(
-    a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
-) -> Any:
+def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     """Median over axes of the elements that are not NaN."""
     return _quantile("nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None, skip_nan=True)
 
@@ -114,12 +110,18 @@ def _quantile(
     rows = _rows(a, rest, axes)
     places = ops.reshape(q, (q.aval.size,))
     if weights is not None:
-        picked = _weighted(rows, _weight_rows(as_operand(weights), a, axis, rest, axes), convert(places, a.aval.dtype), skip_nan)
+        picked = _weighted(
+            rows, _weight_rows(as_operand(weights), a, axis, rest, axes), convert(places, a.aval.dtype), skip_nan
+        )
     else:
         picked = _picked(rows, places, method, skip_nan)
     # picked: (*rest, k) -> (*q.shape, *rest)
     result = ops.transpose(picked, (len(rest), *range(len(rest))))
-    kept = tuple([1 if i in axes else shape[i] for i in range(len(shape))]) if keepdims else tuple([shape[i] for i in rest])
+    kept = (
+        tuple([1 if i in axes else shape[i] for i in range(len(shape))])
+        if keepdims
+        else tuple([shape[i] for i in rest])
+    )
     return convert(ops.reshape(result, (*q.aval.shape, *kept)), a.aval.dtype)
 
 

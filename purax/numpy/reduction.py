@@ -24,9 +24,9 @@ from purax.numpy.promotion import (
     broadcast_to_shape,
     check_arraylike,
     constant,
-    joint_shape,
     convert,
     inexact,
+    joint_shape,
     promote_dtypes_inexact,
     refuse,
     spread,
@@ -81,7 +81,9 @@ def _mask(name: str, where: Any) -> Any:
     check_arraylike(name, where)
     mask = as_operand(where)
     if not dtypes.is_bool(mask.aval.dtype):
-        raise ValueError(f"where argument to {name} must be boolean, got dtype {mask.aval.dtype}: compare it with something first")
+        raise ValueError(
+            f"where argument to {name} must be boolean, got dtype {mask.aval.dtype}: compare it with something first"
+        )
     return mask
 
 
@@ -152,7 +154,7 @@ def _sum_dtype(a: Any, dtype: Any, promote_integers: builtins.bool) -> Any:
     return own
 
 
-def sum(  # noqa: A001
+def sum(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: builtins.bool = False, initial: Any = None,
     where: Any = None, promote_integers: builtins.bool = True,
 ) -> Any:  # fmt: skip
@@ -178,7 +180,9 @@ def _total(
     dtype = _sum_dtype(a, dtype, promote_integers)
     if dtypes.is_bool(dtype):
         a = truth(a)
-        primitive, combine, identity = (ops.reduce_or_p, ops.bitwise_or, "or") if name == "sum" else (ops.reduce_and_p, ops.bitwise_and, "and")
+        primitive, combine, identity = (
+            (ops.reduce_or_p, ops.bitwise_or, "or") if name == "sum" else (ops.reduce_and_p, ops.bitwise_and, "and")
+        )
     elif name == "sum":
         primitive, combine, identity = ops.reduce_sum_p, ops.add, "add"
     else:
@@ -189,14 +193,14 @@ def _total(
 # ---- extrema
 
 
-def max(  # noqa: A001
+def max(
     a: Any, axis: Any = None, out: None = None, keepdims: builtins.bool = False, initial: Any = None, where: Any = None
 ) -> Any:
     """Largest element over axes; NaN if there is one. Equal largest elements share the gradient."""
     return _extremum("max", a, axis, out, keepdims, initial, where)
 
 
-def min(  # noqa: A001
+def min(
     a: Any, axis: Any = None, out: None = None, keepdims: builtins.bool = False, initial: Any = None, where: Any = None
 ) -> Any:
     """Smallest element over axes; NaN if there is one. Equal smallest elements share the gradient."""
@@ -256,18 +260,14 @@ def _position(name: str, operation: Any, a: Any, axis: Any, out: None, keepdims:
 # ---- logic and counts
 
 
-def all(  # noqa: A001
-    a: Any, axis: Any = None, out: None = None, keepdims: builtins.bool = False, *, where: Any = None
-) -> Any:
+def all(a: Any, axis: Any = None, out: None = None, keepdims: builtins.bool = False, *, where: Any = None) -> Any:
     """Whether all elements over axes differ from zero."""
     check_arraylike("all", a)
     a = truth(as_operand(a))
     return _reduce("all", a, axis, None, out, keepdims, None, where, ops.reduce_and_p, ops.bitwise_and, "and", True)
 
 
-def any(  # noqa: A001
-    a: Any, axis: Any = None, out: None = None, keepdims: builtins.bool = False, *, where: Any = None
-) -> Any:
+def any(a: Any, axis: Any = None, out: None = None, keepdims: builtins.bool = False, *, where: Any = None) -> Any:
     """Whether any element over axes differs from zero."""
     check_arraylike("any", a)
     a = truth(as_operand(a))
@@ -364,7 +364,9 @@ def std(
 def _root(variance: Any) -> Any:
     """Square root with derivative 0 at 0."""
     zero = ops.eq(variance, ops.full_like(variance, 0))
-    return ops.select_n(zero, ops.sqrt(ops.select_n(zero, variance, ops.full_like(variance, 1))), ops.full_like(variance, 0))
+    return ops.select_n(
+        zero, ops.sqrt(ops.select_n(zero, variance, ops.full_like(variance, 1))), ops.full_like(variance, 0)
+    )
 
 
 def _check_float_dtype(name: str, dtype: Any) -> None:
@@ -404,7 +406,9 @@ def _variance(
     else:
         divisor = ops.sub(convert(count if hasattr(count, "aval") else float(count), real), _cast(ddof, real))
         divisor = ops.select_n(ops.gt(divisor, ops.full_like(divisor, 0)), ops.full_like(divisor, np.nan), divisor)
-    return convert(ops.div(total, spread(divisor, total.aval.shape)), dtypes.real_dtype(result) if dtype is None else result)
+    return convert(
+        ops.div(total, spread(divisor, total.aval.shape)), dtypes.real_dtype(result) if dtype is None else result
+    )
 
 
 def average(
@@ -554,4 +558,3 @@ def nanstd(
 ) -> Any:  # fmt: skip
     """Standard deviation over axes of the elements that are not NaN."""
     return _root(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))
-

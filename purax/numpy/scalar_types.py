@@ -17,13 +17,73 @@ from purax import dtypes
 from purax.numpy.creation import array
 
 __all__ = [
-    "ComplexWarning", "bfloat16", "bool", "bool_", "can_cast", "cdouble", "character", "complex128", "complex64", "complex_",
-    "complexfloating", "csingle", "double", "dtype", "e", "euler_gamma", "finfo", "flexible", "float16", "float32",
-    "float4_e2m1fn", "float64", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz",
-    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float_", "floating", "generic",
-    "iinfo", "inexact", "inf", "int1", "int16", "int2", "int32", "int4", "int64", "int8", "int_", "integer", "isdtype",
-    "issubdtype", "nan", "newaxis", "number", "object_", "pi", "promote_types", "result_type", "signedinteger", "single",
-    "uint", "uint1", "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "unsignedinteger",
+    "ComplexWarning",
+    "bfloat16",
+    "bool",
+    "bool_",
+    "can_cast",
+    "cdouble",
+    "character",
+    "complex64",
+    "complex128",
+    "complex_",
+    "complexfloating",
+    "csingle",
+    "double",
+    "dtype",
+    "e",
+    "euler_gamma",
+    "finfo",
+    "flexible",
+    "float4_e2m1fn",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float16",
+    "float32",
+    "float64",
+    "float_",
+    "floating",
+    "generic",
+    "iinfo",
+    "inexact",
+    "inf",
+    "int1",
+    "int2",
+    "int4",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "int_",
+    "integer",
+    "isdtype",
+    "issubdtype",
+    "nan",
+    "newaxis",
+    "number",
+    "object_",
+    "pi",
+    "promote_types",
+    "result_type",
+    "signedinteger",
+    "single",
+    "uint",
+    "uint1",
+    "uint2",
+    "uint4",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "unsignedinteger",
 ]  # fmt: skip
 
 
@@ -67,11 +127,16 @@ def _named(dtype: Any, name: str = "") -> Any:
     return _scalar_type(name or dtype.name, lambda: dtype, f"The dtype {dtype.name}; called, an array of it.")
 
 
-bool_ = bool = _named(dtypes.bool_, "bool")  # noqa: A001
+bool_ = bool = _named(dtypes.bool_, "bool")
 int1, int2, int4 = _named(dtypes.int1), _named(dtypes.int2), _named(dtypes.int4)
 int8, int16, int32, int64 = _named(dtypes.int8), _named(dtypes.int16), _named(dtypes.int32), _named(dtypes.int64)
 uint1, uint2, uint4 = _named(dtypes.uint1), _named(dtypes.uint2), _named(dtypes.uint4)
-uint8, uint16, uint32, uint64 = _named(dtypes.uint8), _named(dtypes.uint16), _named(dtypes.uint32), _named(dtypes.uint64)
+uint8, uint16, uint32, uint64 = (
+    _named(dtypes.uint8),
+    _named(dtypes.uint16),
+    _named(dtypes.uint32),
+    _named(dtypes.uint64),
+)
 float4_e2m1fn = _named(dtypes.float4_e2m1fn)
 float6_e2m3fn, float6_e3m2fn = _named(dtypes.float6_e2m3fn), _named(dtypes.float6_e3m2fn)
 float8_e3m4, float8_e4m3 = _named(dtypes.float8_e3m4), _named(dtypes.float8_e4m3)
@@ -88,9 +153,13 @@ complex64, complex128 = _named(dtypes.complex64), _named(dtypes.complex128)
 single, double, csingle, cdouble = float32, float64, complex64, complex128
 
 int_ = _scalar_type("int_", dtypes.default_int, "The default integer: int32, or int64 if `enable_x64` is on.")
-uint = _scalar_type("uint", dtypes.default_uint, "The default unsigned integer: uint32, or uint64 if `enable_x64` is on.")
+uint = _scalar_type(
+    "uint", dtypes.default_uint, "The default unsigned integer: uint32, or uint64 if `enable_x64` is on."
+)
 float_ = _scalar_type("float_", dtypes.default_float, "The default float: float32, or float64 if `enable_x64` is on.")
-complex_ = _scalar_type("complex_", dtypes.default_complex, "The default complex: complex64, or complex128 if `enable_x64` is on.")
+complex_ = _scalar_type(
+    "complex_", dtypes.default_complex, "The default complex: complex64, or complex128 if `enable_x64` is on."
+)
 
 # Abstract kinds, and what NumPy has besides numbers, for `issubdtype`.
 generic, number, inexact, flexible, character = np.generic, np.number, np.inexact, np.flexible, np.character

@@ -23,14 +23,15 @@ from purax.numpy.promotion import (
     refuse,
     spread,
 )
-
 from purax.runtime.array import Array, wrap_host
 from purax.runtime.transfer import HOST_LIMIT
 
 __all__ = ["choose", "clip", "piecewise", "select", "where"]
 
 
-_host_types: dict[Any, Any] = {}  # types of condition, x, y -> aval of the result where the host selects; None where not
+_host_types: dict[
+    Any, Any
+] = {}  # types of condition, x, y -> aval of the result where the host selects; None where not
 _SCALARS = (float, int, bool)
 
 
@@ -103,7 +104,9 @@ def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:
     check_arraylike("clip", arr)
     for value in (arr, min, max):
         if value is not None and dtypes.is_complex(aval_of(value).dtype):
-            raise ValueError("Clip received a complex value either through the input or the min/max keywords. Complex values have no order.")
+            raise ValueError(
+                "Clip received a complex value either through the input or the min/max keywords. Complex values have no order."
+            )
     arr = as_operand(arr)
     if min is not None:
         arr = maximum(min, arr)
@@ -136,7 +139,11 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     """
     check_arraylike("piecewise", x)
     x = as_operand(x)
-    listed = list(condlist) if isinstance(condlist, (list, tuple)) or getattr(condlist, "ndim", 0) > aval_of(x).ndim else [condlist]
+    listed = (
+        list(condlist)
+        if isinstance(condlist, (list, tuple)) or getattr(condlist, "ndim", 0) > aval_of(x).ndim
+        else [condlist]
+    )
     functions = list(funclist)
     if len(functions) not in (len(listed), len(listed) + 1):
         raise ValueError(
@@ -172,7 +179,9 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     if mode == "raise":
         known = np.asarray(a)  # of a traced array: an error that says so
         if known.size and not (0 <= known.min() and known.max() < count):
-            raise ValueError(f"invalid entry in choice array: indices lie outside 0 to {count - 1}; give mode='wrap' or 'clip'")
+            raise ValueError(
+                f"invalid entry in choice array: indices lie outside 0 to {count - 1}; give mode='wrap' or 'clip'"
+            )
         index = a
     elif mode == "wrap":
         index = remainder(a, count)

@@ -27,9 +27,9 @@ from purax.numpy.promotion import (
 )
 from purax.numpy.reduction import reduced_axes
 from purax.primitives.shape import canonical_shape
-from purax.transforms.vmap import vmap
-
 from purax.runtime.array import Array, wrap_host
+from purax.transforms.vmap import vmap
+import itertools
 
 __all__ = [
     "append", "apply_along_axis", "apply_over_axes", "array_split", "astype", "atleast_1d", "atleast_2d", "atleast_3d", "block",
@@ -80,7 +80,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     return placed(result, device)
 
 
-def view_method(x: Any, dtype: Any = None, type: Any = None) -> Any:  # noqa: A002
+def view_method(x: Any, dtype: Any = None, type: Any = None) -> Any:
     """The bits of an array as another dtype; between sizes the last axis grows or shrinks."""
     if type is not None:
         raise NotImplementedError("view takes no type: arrays have one class")
@@ -95,7 +95,9 @@ def view_method(x: Any, dtype: Any = None, type: Any = None) -> Any:  # noqa: A0
         return ops.ne(view_method(x, np.uint8), ops.full((), 0, np.uint8))
     if dtypes.is_complex(own):
         parts = ops.concatenate([expand_dims(ops.real(x), -1), expand_dims(ops.imag(x), -1)], x.aval.ndim)
-        return view_method(ops.reshape(parts, (*x.aval.shape[:-1], 2 * x.aval.shape[-1])) if x.aval.ndim else parts, target)
+        return view_method(
+            ops.reshape(parts, (*x.aval.shape[:-1], 2 * x.aval.shape[-1])) if x.aval.ndim else parts, target
+        )
     if dtypes.is_complex(target):
         pairs = view_method(x, dtypes.real_dtype(target))
         pairs = ops.reshape(pairs, (*pairs.aval.shape[:-1], pairs.aval.shape[-1] // 2, 2))
@@ -161,7 +163,9 @@ def _new_shape(aval: Any, shape: Any) -> tuple[int, ...]:
             raise ValueError("can only specify one unknown dimension in reshape")
         known = math.prod(s for s in sizes if s != -1)
         if known == 0 and aval.size:
-            raise errors.ShapeError(f"cannot reshape array of shape {aval.shape} (size {aval.size}) into shape {tuple(sizes)}")
+            raise errors.ShapeError(
+                f"cannot reshape array of shape {aval.shape} (size {aval.size}) into shape {tuple(sizes)}"
+            )
         sizes[sizes.index(-1)] = aval.size // known if known else 0
     if math.prod(sizes) != aval.size or min(sizes, default=0) < 0:
         raise errors.ShapeError(
@@ -214,7 +218,9 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
         return ops.transpose(a, tuple(range(count))[::-1])
     order = [operator.index(i) for i in axes]
     if sorted(i + count if i < 0 else i for i in order) != list(range(count)):
-        raise ValueError(f"transpose permutation isn't a permutation of operand dimensions, got permutation {tuple(order)} for {count} axes")
+        raise ValueError(
+            f"transpose permutation isn't a permutation of operand dimensions, got permutation {tuple(order)} for {count} axes"
+        )
     return ops.transpose(a, tuple(i + count if i < 0 else i for i in order))
 
 
@@ -279,7 +285,9 @@ def squeeze(a: Any, axis: Any = None) -> Any:
         axes = reduced_axes(axis if isinstance(axis, (list, tuple)) else operator.index(axis), len(sizes))
         for i in axes:
             if sizes[i] != 1:
-                raise ValueError(f"cannot select an axis to squeeze out which has size not equal to one, got shape={sizes} and {axis=}")
+                raise ValueError(
+                    f"cannot select an axis to squeeze out which has size not equal to one, got shape={sizes} and {axis=}"
+                )
     return ops.squeeze(a, axes) if axes else a
 
 
@@ -476,7 +484,9 @@ def _pieces(name: str, ary: Any, sections: Any, axis: int, exact: bool) -> list[
         known = np.asarray(sections)
         sections = int(known) if known.ndim == 0 else known
     if isinstance(sections, (list, tuple)) or getattr(sections, "ndim", 0):
-        places = [operator.index(p) for p in (sections if isinstance(sections, (list, tuple)) else np.asarray(sections))]
+        places = [
+            operator.index(p) for p in (sections if isinstance(sections, (list, tuple)) else np.asarray(sections))
+        ]
         bounds = [0, *[slice(p).indices(total)[1] for p in places], total]
     else:
         count = operator.index(sections)
@@ -486,10 +496,12 @@ def _pieces(name: str, ary: Any, sections: Any, axis: int, exact: bool) -> list[
             raise ValueError(f"array split does not result in an equal division: {total} elements in {count} parts")
         small, large = divmod(total, count)
         bounds = list(np.cumsum([0, *[small + 1] * large, *[small] * (count - large)]))
-    sizes = [builtins.max(int(b) - int(a), 0) for a, b in zip(bounds, bounds[1:], strict=False)]
-    if builtins.sum(sizes) == total and all(a <= b for a, b in zip(bounds, bounds[1:], strict=False)):
+    sizes = [builtins.max(int(b) - int(a), 0) for a, b in itertools.pairwise(bounds)]
+    if builtins.sum(sizes) == total and all(a <= b for a, b in itertools.pairwise(bounds)):
         return list(ops.split(ary, sizes, axis))
-    return [ops.slice_in_dim(ary, int(a), builtins.max(int(a), int(b)), axis=axis) for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [
+        ops.slice_in_dim(ary, int(a), builtins.max(int(a), int(b)), axis=axis) for a, b in itertools.pairwise(bounds)
+    ]
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
@@ -523,7 +535,11 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 def tile(A: Any, reps: Any) -> Any:
     """Repeat the whole array ``reps[i]`` times along axis `i`."""
     A = _array("tile", A)
-    counts = tuple(operator.index(r) for r in reps) if isinstance(reps, (list, tuple)) or getattr(reps, "ndim", 0) else (operator.index(reps),)
+    counts = (
+        tuple(operator.index(r) for r in reps)
+        if isinstance(reps, (list, tuple)) or getattr(reps, "ndim", 0)
+        else (operator.index(reps),)
+    )
     rank = builtins.max(len(counts), A.aval.ndim)
     counts = (1,) * (rank - len(counts)) + counts
     return ops.tile(ops.broadcast_to_rank(A, rank), counts)
@@ -588,7 +604,9 @@ def take_rows(a: Any, places: Any, axis: int) -> Any:
     places = as_operand(places.astype(np.int32) if isinstance(places, np.ndarray) else places)
     own = a.aval.shape
     numbers = ops.GatherDimensionNumbers(
-        offset_dims=tuple(i for i in range(len(own)) if i != axis), collapsed_slice_dims=(axis,), start_index_map=(axis,)
+        offset_dims=tuple(i for i in range(len(own)) if i != axis),
+        collapsed_slice_dims=(axis,),
+        start_index_map=(axis,),
     )
     sizes = (*own[:axis], 1, *own[axis + 1 :])
     return ops.gather(a, ops.reshape(places, (places.aval.size, 1)), numbers, sizes, mode="clip")
@@ -702,5 +720,3 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Sequence[int]
             raise ValueError("function is not returning an array of the correct shape")
         a = b
     return a
-
-

@@ -32,7 +32,7 @@ from purax.numpy.promotion import (
 )
 from purax.numpy.reduction import average, max, min, reduced_axes, sum
 from purax.numpy.selection import clip, where
-from purax.numpy.shape import concatenate, moveaxis, ravel, take_rows
+from purax.numpy.shape import concatenate, ravel, take_rows
 from purax.numpy.sorting import argsort, searchsorted
 from purax.numpy.updating import index_update
 
@@ -96,7 +96,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     return where(rising, up, down)
 
 
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:  # noqa: A002
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
     """The edges of equal bins from the smallest to the largest element, or over `range`; `bins` itself if it is an array."""
     del weights
     if isinstance(bins, str):
@@ -123,7 +123,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
 
 
 def histogram(
-    a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None  # noqa: A002
+    a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
 ) -> tuple[Any, Any]:
     """Counts, or sums of weights, per bin, and the edges of the bins; with `density` divided by total and width."""
     if weights is None:
@@ -173,7 +173,7 @@ def _count_bins(columns: list[Any], edges: list[Any], weights: Any) -> Any:
 
 
 def histogram2d(
-    x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None  # noqa: A002
+    x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
 ) -> tuple[Any, Any, Any]:
     """Counts, or sums of weights, of points (x, y) per box, and the edges along both axes."""
     check_arraylike("histogram2d", x, y)
@@ -189,7 +189,7 @@ def histogram2d(
 
 
 def histogramdd(
-    sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None  # noqa: A002
+    sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
 ) -> tuple[Any, list[Any]]:
     """Counts, or sums of weights, of points (rows of `sample`) per box, and the edges along each axis."""
     if weights is None:
@@ -207,7 +207,9 @@ def histogramdd(
         raise ValueError("should have one weight for each sample.")
     count, rank = points.aval.shape
     if range is not None and (len(range) != rank or any(r is not None and len(r) != 2 for r in range)):
-        raise ValueError(f"For sample.shape={(count, rank)}, range must be a sequence of {rank} pairs or Nones; got {range=}")
+        raise ValueError(
+            f"For sample.shape={(count, rank)}, range must be a sequence of {rank} pairs or Nones; got {range=}"
+        )
     if isinstance(bins, (list, tuple)) or getattr(bins, "ndim", 0):
         if len(bins) != rank:
             raise ValueError("should be a bin for each dimension.")
@@ -288,7 +290,11 @@ def _observation_weights(x: Any, fweights: Any, aweights: Any) -> Any:
             raise RuntimeError(f"incompatible numbers of samples and {name}")
         if name == "fweights" and not dtypes.is_integer(given.aval.dtype):
             raise errors.DTypeError("fweights must be integer.")
-        given = convert(given, x.aval.dtype) if not dtypes.is_complex(x.aval.dtype) else convert(given, dtypes.real_dtype(x.aval.dtype))
+        given = (
+            convert(given, x.aval.dtype)
+            if not dtypes.is_complex(x.aval.dtype)
+            else convert(given, dtypes.real_dtype(x.aval.dtype))
+        )
         weights = given if weights is None else ops.mul(weights, given)
     return weights
 
@@ -358,9 +364,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     return ops.concatenate([p for p in (parts[0], result, parts[1]) if p is not None], 0)
 
 
-def gradient(
-    f: Any, *varargs: Any, axis: int | Sequence[int] | None = None, edge_order: int | None = None
-) -> Any:
+def gradient(f: Any, *varargs: Any, axis: int | Sequence[int] | None = None, edge_order: int | None = None) -> Any:
     """Derivative along axes by central differences, one-sided at the ends.
 
     Parameters
@@ -384,7 +388,9 @@ def gradient(
     axes = reduced_axes(axis if axis is None or isinstance(axis, (list, tuple)) else operator.index(axis), a.aval.ndim)
     for i in axes:
         if a.aval.shape[i] < order + 1:
-            raise ValueError("Shape of array too small to calculate a numerical gradient, at least 2 elements are required.")
+            raise ValueError(
+                "Shape of array too small to calculate a numerical gradient, at least 2 elements are required."
+            )
     if len(varargs) not in (0, 1, len(axes)):
         raise TypeError(f"Invalid number of spacing arguments {len(varargs)} for {axis=}")
     steps = list(varargs) or [1.0]
@@ -399,10 +405,14 @@ def _derivative(a: Any, step: Any, axis: int, order: int) -> Any:
     if step.aval.ndim > 1:
         raise ValueError("Spacing arguments must be scalars or 1D arrays")
     if step.aval.ndim and step.aval.shape[0] != size:
-        raise ValueError(f"when 1d, distances must match the length of the corresponding dimension: {step.aval.shape[0]} and {size}")
+        raise ValueError(
+            f"when 1d, distances must match the length of the corresponding dimension: {step.aval.shape[0]} and {size}"
+        )
     a, step = promote_dtypes_inexact(a, step)
     result_dtype = a.aval.dtype
-    if dtypes.is_float(result_dtype) and dtypes.itemsize_bits(result_dtype) < 32:  # quotients of differences need more digits
+    if (
+        dtypes.is_float(result_dtype) and dtypes.itemsize_bits(result_dtype) < 32
+    ):  # quotients of differences need more digits
         a, step = convert(a, dtypes.float32), convert(step, dtypes.float32)
 
     def rows(start: int, stop: int) -> Any:
@@ -414,7 +424,10 @@ def _derivative(a: Any, step: Any, axis: int, order: int) -> Any:
 
     if step.aval.ndim == 0:
         gaps = ops.broadcast_to(step, (size - 1,))
-        middle = ops.div(ops.sub(rows(2, size), rows(0, size - 2)), along(ops.mul(gaps[1:], ops.full((size - 2,), 2, gaps.aval.dtype))))
+        middle = ops.div(
+            ops.sub(rows(2, size), rows(0, size - 2)),
+            along(ops.mul(gaps[1:], ops.full((size - 2,), 2, gaps.aval.dtype))),
+        )
     else:
         gaps = ops.sub(step[1:], step[:-1])
         before, after = along(gaps[:-1]), along(gaps[1:])
@@ -460,7 +473,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     if x is not None and x.aval.ndim == 1:
         step = ops.reshape(step, [step.aval.size if i == axis else 1 for i in builtins.range(y.aval.ndim)])
     pairs = ops.add(
-        ops.slice_in_dim(y, builtins.min(size, 1), size, axis=axis), ops.slice_in_dim(y, 0, builtins.max(size - 1, 0), axis=axis)
+        ops.slice_in_dim(y, builtins.min(size, 1), size, axis=axis),
+        ops.slice_in_dim(y, 0, builtins.max(size - 1, 0), axis=axis),
     )
     shape = joint_shape("trapezoid", step.aval.shape, pairs.aval.shape)
     return multiply(sum(multiply(spread(step, shape), spread(pairs, shape)), axis), 0.5)
@@ -470,7 +484,9 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 6.28318530
     """Take out jumps of more than half a period (or `discont`) between neighbours along an axis, by whole periods."""
     check_arraylike("unwrap", p)
     p = as_operand(p)
-    dtype = numeric(*dtypes.promote_pair(p.aval.dtype, p.aval.weak_type, aval_of(period).dtype, aval_of(period).weak_type))[0]
+    dtype = numeric(
+        *dtypes.promote_pair(p.aval.dtype, p.aval.weak_type, aval_of(period).dtype, aval_of(period).weak_type)
+    )[0]
     if dtypes.is_complex(dtype):
         raise ValueError("purax.numpy.unwrap does not support complex inputs.")
     (axis,) = reduced_axes(operator.index(axis), p.aval.ndim)
@@ -486,7 +502,9 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 6.28318530
     jump = diff(p, axis=axis)
     low = ops.neg(half)
     folded = subtract(remainder(subtract(jump, low), convert(period, dtype)), half)
-    at_low = ops.bitwise_and(ops.eq(folded, ops.broadcast_to(low, folded.aval.shape)), ops.gt(jump, ops.full_like(jump, 0)))
+    at_low = ops.bitwise_and(
+        ops.eq(folded, ops.broadcast_to(low, folded.aval.shape)), ops.gt(jump, ops.full_like(jump, 0))
+    )
     at_low = ops.bitwise_and(at_low, ops.broadcast_to(ambiguous, folded.aval.shape))
     folded = ops.select_n(at_low, folded, ops.broadcast_to(half, folded.aval.shape))
     correction = ops.sub(folded, jump)
@@ -524,7 +542,9 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         x, xp = remainder(x, span), remainder(xp, span)
         order = argsort(xp)
         xp, fp = take_rows(xp, order, 0), take_rows(fp, order, 0)
-        xp = ops.concatenate([ops.sub(xp[-1:], ops.reshape(span, (1,))), xp, ops.add(xp[:1], ops.reshape(span, (1,)))], 0)
+        xp = ops.concatenate(
+            [ops.sub(xp[-1:], ops.reshape(span, (1,))), xp, ops.add(xp[:1], ops.reshape(span, (1,)))], 0
+        )
         fp = ops.concatenate([fp[-1:], fp, fp[:1]], 0)
     size = xp.aval.shape[0]
     shape = x.aval.shape
@@ -596,4 +616,3 @@ def _convolve(name: str, x: Any, y: Any, mode: str, precision: Any, preferred: A
     )  # fmt: skip
     result = ops.reshape(result, result.aval.shape[2:])
     return ops.rev(result, (0,)) if backward else result
-

@@ -35,7 +35,7 @@ class _Meta(type):
         return type.__instancecheck__(cls, instance) or hasattr(instance, "_ufunc")
 
 
-class ufunc(metaclass=_Meta):  # noqa: N801  NumPy's name
+class ufunc(metaclass=_Meta):
     """A function of scalars that works on arrays element by element, with methods that apply it along axes.
 
     Attributes
@@ -102,7 +102,9 @@ class ufunc(metaclass=_Meta):  # noqa: N801  NumPy's name
         a = self._check("reduce", a)
         refuse(self.__name__ + ".reduce", out=out)
         if where is not None and self.identity is None and initial is None:
-            raise ValueError(f"reduction operation {self.__name__!r} does not have an identity, so to use a where mask one has to specify 'initial'.")
+            raise ValueError(
+                f"reduction operation {self.__name__!r} does not have an identity, so to use a where mask one has to specify 'initial'."
+            )
         if self._reduce is not None:
             return self._reduce(a, axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
         axes = reduced_axes(axis, a.aval.ndim)

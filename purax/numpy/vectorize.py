@@ -19,7 +19,9 @@ _NAMES = r"\((?:\w+(?:,\w+)*)?\)"
 _SIGNATURE = re.compile(rf"^(?:{_NAMES}(?:,{_NAMES})*)?->{_NAMES}(?:,{_NAMES})*$")
 
 
-def vectorize(pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = frozenset(), signature: str | None = None) -> Any:
+def vectorize(
+    pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = frozenset(), signature: str | None = None
+) -> Any:
     """The function mapped over leading axes of its arguments, which broadcast; built of `vmap`.
 
     Parameters
@@ -36,7 +38,9 @@ def vectorize(pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = f
         The signature is malformed, or does not fit the arguments or results.
     """
     if any(not isinstance(item, (str, int)) for item in excluded):
-        raise TypeError(f"purax.numpy.vectorize can only exclude integer or string arguments, but excluded={set(excluded)!r}")
+        raise TypeError(
+            f"purax.numpy.vectorize can only exclude integer or string arguments, but excluded={set(excluded)!r}"
+        )
     if any(isinstance(item, int) and item < 0 for item in excluded):
         raise ValueError(f"excluded={set(excluded)!r} contains negative numbers")
     parsed = None if signature is None else _parse(signature)
@@ -45,11 +49,15 @@ def vectorize(pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = f
     def mapped(*args: Any, **kwargs: Any) -> Any:
         nothing = [i for i, value in enumerate(args) if value is None and i not in excluded]
         if nothing and parsed is not None:
-            raise ValueError(f"None stands at positions {nothing} of a vectorized function, and its signature {signature!r} wants arrays there")
+            raise ValueError(
+                f"None stands at positions {nothing} of a vectorized function, and its signature {signature!r} wants arrays there"
+            )
         places = [i for i in range(len(args)) if i not in excluded and i not in nothing]
         names = [name for name in kwargs if name not in excluded and kwargs[name] is not None]
         if parsed is not None and len(places) + len(names) != len(parsed[0]):
-            raise TypeError(f"wrong number of positional arguments: expected {len(parsed[0])}, got {len(places) + len(names)}")
+            raise TypeError(
+                f"wrong number of positional arguments: expected {len(parsed[0])}, got {len(places) + len(names)}"
+            )
         operands = [args[i] for i in places] + [kwargs[name] for name in names]
         check_arraylike("vectorize", *operands)
         operands = [as_operand(x) for x in operands]
@@ -71,7 +79,8 @@ def _parse(signature: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]
         raise ValueError(f"not a valid gufunc signature: {signature}")
     before, after = text.split("->")
     inputs, outputs = (
-        [tuple(name for name in term[1:-1].split(",") if name) for term in re.findall(_NAMES, side)] for side in (before, after)
+        [tuple(name for name in term[1:-1].split(",") if name) for term in re.findall(_NAMES, side)]
+        for side in (before, after)
     )
     return inputs, outputs
 
@@ -133,11 +142,15 @@ def _checked(call: Callable[..., Any], parsed: Any, sizes: dict[str, int]) -> Ca
         arrays = [as_operand(x) for x in results]
         if parsed is not None:
             if len(arrays) != len(parsed[1]):
-                raise TypeError(f"wrong number of outputs from vectorized function: expected {len(parsed[1])}, got {len(arrays)}")
+                raise TypeError(
+                    f"wrong number of outputs from vectorized function: expected {len(parsed[1])}, got {len(arrays)}"
+                )
             known = dict(sizes)
             for x, names in zip(arrays, parsed[1], strict=True):
                 if x.aval.ndim != len(names):
-                    raise errors.ShapeError(f"output shape {x.aval.shape} does not match core dimensions {names} of the signature")
+                    raise errors.ShapeError(
+                        f"output shape {x.aval.shape} does not match core dimensions {names} of the signature"
+                    )
                 for name, size in zip(names, x.aval.shape, strict=True):
                     _check_size(name, size, known)
         return tuple(arrays) if isinstance(result, (tuple, list)) else arrays[0]

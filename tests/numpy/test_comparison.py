@@ -10,7 +10,9 @@ C = np.array([1 + 2j, 1 - 1j, 0.5 + 3j], np.complex64)
 D = np.array([1 + 1j, 1 - 1j, 2 - 9j], np.complex64)
 
 
-@pytest.mark.parametrize("name", "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor".split())
+@pytest.mark.parametrize(
+    "name", "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor".split()
+)
 def test_comparisons_give_what_numpy_gives(name):
     np.testing.assert_array_equal(getattr(pnp, name)(X, Y), getattr(np, name)(X, Y))
     np.testing.assert_array_equal(getattr(pnp, name)(X > 0, Y > 0), getattr(np, name)(X > 0, Y > 0))

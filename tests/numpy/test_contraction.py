@@ -48,7 +48,9 @@ def test_einstein_sums_give_what_numpy_gives(text, operands):
 
 
 def test_einstein_sums_take_lists_of_axes():
-    np.testing.assert_allclose(np.einsum(A, [0, 1], B, [1, 2], [0, 2]), pnp.einsum(A, [0, 1], B, [1, 2], [0, 2]), rtol=1e-5)
+    np.testing.assert_allclose(
+        np.einsum(A, [0, 1], B, [1, 2], [0, 2]), pnp.einsum(A, [0, 1], B, [1, 2], [0, 2]), rtol=1e-5
+    )
     assert pnp.einsum_path("ij,jk,kl->il", A, B, normal(5, 2))[0][0] == (1, 2)
 
 

@@ -22,7 +22,11 @@ V = np.arange(1, 6, dtype=np.float32)
 )  # fmt: skip
 def test_created_arrays_equal_those_of_numpy(name, arguments):
     want, got = getattr(np, name)(*arguments), getattr(pnp, name)(*arguments)
-    for a, b in zip(want if isinstance(want, (list, tuple)) else [want], got if isinstance(got, (list, tuple)) else [got], strict=True):
+    for a, b in zip(
+        want if isinstance(want, (list, tuple)) else [want],
+        got if isinstance(got, (list, tuple)) else [got],
+        strict=True,
+    ):
         assert a.dtype.kind == b.dtype.kind
         np.testing.assert_allclose(a, b, rtol=2e-6, atol=1e-6)
 
@@ -42,7 +46,8 @@ def test_sequences_may_hold_arrays_and_traced_values():
 
 
 @pytest.mark.parametrize(
-    ("value", "error"), [(None, ValueError), ([1, None], ValueError), ("text", TypeError), ({1}, TypeError), ([[1], [1, 2]], ValueError)]
+    ("value", "error"),
+    [(None, ValueError), ([1, None], ValueError), ("text", TypeError), ({1}, TypeError), ([[1], [1, 2]], ValueError)],
 )
 def test_what_makes_no_array_is_refused(value, error):
     with pytest.raises(error):
@@ -50,7 +55,12 @@ def test_what_makes_no_array_is_refused(value, error):
 
 
 def test_integers_that_do_not_fit_raise():
-    for make in (lambda: pnp.array(2**40), lambda: pnp.array([2**40]), lambda: pnp.array(-1, "uint8"), lambda: pnp.int8(300)):
+    for make in (
+        lambda: pnp.array(2**40),
+        lambda: pnp.array([2**40]),
+        lambda: pnp.array(-1, "uint8"),
+        lambda: pnp.int8(300),
+    ):
         with pytest.raises(OverflowError):
             make()
     with pytest.raises(ValueError, match="NaN"):
@@ -103,7 +113,9 @@ def test_index_notation_makes_arrays():
 
 
 def test_functions_of_indices():
-    np.testing.assert_array_equal(pnp.fromfunction(lambda i, j: i + 2 * j, (2, 3)), np.fromfunction(lambda i, j: i + 2 * j, (2, 3)))
+    np.testing.assert_array_equal(
+        pnp.fromfunction(lambda i, j: i + 2 * j, (2, 3)), np.fromfunction(lambda i, j: i + 2 * j, (2, 3))
+    )
 
 
 def test_buffers_are_read_in_their_own_dtype():
@@ -115,4 +127,6 @@ def test_diagonals_are_filled_around_tall_matrices():
     for wrap in (False, True):
         want = np.zeros((7, 3), np.float32)
         np.fill_diagonal(want, [1, 2], wrap=wrap)
-        np.testing.assert_array_equal(pnp.fill_diagonal(pnp.zeros((7, 3)), pnp.array([1, 2]), wrap=wrap, inplace=False), want)
+        np.testing.assert_array_equal(
+            pnp.fill_diagonal(pnp.zeros((7, 3)), pnp.array([1, 2]), wrap=wrap, inplace=False), want
+        )

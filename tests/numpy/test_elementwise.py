@@ -26,7 +26,9 @@ def test_positive_numbers_give_what_numpy_gives(name):
     np.testing.assert_allclose(getattr(pnp, name)(x), getattr(np, name)(x), rtol=3e-6, atol=3e-6)
 
 
-@pytest.mark.parametrize("name", "sin cos exp sqrt log square abs angle real imag conj sign reciprocal rint round".split())
+@pytest.mark.parametrize(
+    "name", "sin cos exp sqrt log square abs angle real imag conj sign reciprocal rint round".split()
+)
 def test_complex_numbers_give_what_numpy_gives(name):
     np.testing.assert_allclose(getattr(pnp, name)(C), getattr(np, name)(C), rtol=1e-5, atol=1e-5)
 

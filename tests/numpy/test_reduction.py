@@ -21,14 +21,20 @@ def test_reductions_give_what_numpy_gives(name, axis):
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1])
-@pytest.mark.parametrize("name", "nansum nanprod nanmax nanmin nanmean nanvar nanstd nanargmax nanargmin nanmedian".split())
+@pytest.mark.parametrize(
+    "name", "nansum nanprod nanmax nanmin nanmean nanvar nanstd nanargmax nanargmin nanmedian".split()
+)
 def test_nan_is_left_out(name, axis):
-    np.testing.assert_allclose(getattr(pnp, name)(NAN, axis=axis), getattr(np, name)(NAN, axis=axis), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        getattr(pnp, name)(NAN, axis=axis), getattr(np, name)(NAN, axis=axis), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", "sum prod mean var std any all".split())
 def test_masks_choose_what_counts(name):
-    np.testing.assert_allclose(getattr(pnp, name)(X, axis=1, where=MASK), getattr(np, name)(X, axis=1, where=MASK), rtol=1e-5)
+    np.testing.assert_allclose(
+        getattr(pnp, name)(X, axis=1, where=MASK), getattr(np, name)(X, axis=1, where=MASK), rtol=1e-5
+    )
 
 
 def test_extrema_of_masked_or_empty_arrays_need_a_start():
@@ -37,7 +43,9 @@ def test_extrema_of_masked_or_empty_arrays_need_a_start():
     with pytest.raises(ValueError, match="zero-size"):
         pnp.max(pnp.zeros(0))
     assert pnp.max(pnp.zeros(0), initial=-1.0) == -1
-    np.testing.assert_allclose(pnp.max(X, axis=0, where=MASK, initial=-3.0), np.max(X, axis=0, where=MASK, initial=-3.0))
+    np.testing.assert_allclose(
+        pnp.max(X, axis=0, where=MASK, initial=-3.0), np.max(X, axis=0, where=MASK, initial=-3.0)
+    )
 
 
 def test_small_integers_are_widened_and_dtypes_obeyed():
@@ -92,14 +100,18 @@ def test_weighted_means():
 @pytest.mark.parametrize("name", "cumsum cumprod nancumsum nancumprod".split())
 def test_running_totals_give_what_numpy_gives(name):
     for axis in (None, 0, 1):
-        np.testing.assert_allclose(getattr(pnp, name)(NAN, axis=axis), getattr(np, name)(NAN, axis=axis), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            getattr(pnp, name)(NAN, axis=axis), getattr(np, name)(NAN, axis=axis), rtol=1e-5, atol=1e-6
+        )
     assert pnp.cumulative_sum(pnp.array([1, 2]), include_initial=True).tolist() == [0, 1, 3]
 
 
 @pytest.mark.parametrize("method", ["linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf"])
 def test_quantiles_give_what_numpy_gives(method):
     q = np.array([0.0, 0.3, 0.9, 1.0], np.float32)
-    np.testing.assert_allclose(pnp.quantile(X, q, axis=1, method=method), np.quantile(X, q, axis=1, method=method), rtol=1e-5)
+    np.testing.assert_allclose(
+        pnp.quantile(X, q, axis=1, method=method), np.quantile(X, q, axis=1, method=method), rtol=1e-5
+    )
     np.testing.assert_allclose(pnp.nanquantile(NAN, 0.4, axis=0), np.nanquantile(NAN, 0.4, axis=0), rtol=1e-5)
     np.testing.assert_allclose(pnp.percentile(X, 30, keepdims=True), np.percentile(X, 30, keepdims=True), rtol=1e-5)
 

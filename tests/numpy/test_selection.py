@@ -11,7 +11,9 @@ X = np.array([-1.5, 0.0, 0.5, 3.0], np.float32)
 def test_choices_give_what_numpy_gives():
     np.testing.assert_array_equal(pnp.where(X > 0, X, 7.0), np.where(X > 0, X, np.float32(7)))
     np.testing.assert_array_equal(pnp.clip(X, -1, 1), np.clip(X, -1, 1))
-    np.testing.assert_array_equal(pnp.select([X < 0, X > 1], [X, 2 * X], 9.0), np.select([X < 0, X > 1], [X, 2 * X], 9.0))
+    np.testing.assert_array_equal(
+        pnp.select([X < 0, X > 1], [X, 2 * X], 9.0), np.select([X < 0, X > 1], [X, 2 * X], 9.0)
+    )
     np.testing.assert_array_equal(
         pnp.piecewise(X, [X < 0, X >= 1], [lambda v: -v, 5.0, lambda v: v * 2]),
         np.piecewise(X, [X < 0, X >= 1], [lambda v: -v, 5.0, lambda v: v * 2]),
@@ -36,7 +38,10 @@ def test_what_is_not_chosen_stays_out_of_gradients_of_any_order():
     assert grad(safe)(0.0) == 1
     assert jit(grad(safe))(-1.0) == 1
     assert grad(grad(safe))(0.0) == 0
-    assert hessian(lambda v: pnp.where(v > 0, pnp.log(v), 0.0).sum())(pnp.array([0.0, 1.0])).tolist() == [[0, 0], [0, -1]]
+    assert hessian(lambda v: pnp.where(v > 0, pnp.log(v), 0.0).sum())(pnp.array([0.0, 1.0])).tolist() == [
+        [0, 0],
+        [0, -1],
+    ]
 
 
 def test_choices_that_make_no_sense_raise():

@@ -27,7 +27,11 @@ V = np.arange(5, dtype=np.float32)
 def test_functions_of_one_array_give_what_numpy_gives(name, options):
     want = getattr(np, name)(X, **options)
     got = getattr(pnp, name)(pnp.asarray(X), **options)
-    for a, b in zip(want if isinstance(want, (list, tuple)) else [want], got if isinstance(got, (list, tuple)) else [got], strict=True):
+    for a, b in zip(
+        want if isinstance(want, (list, tuple)) else [want],
+        got if isinstance(got, (list, tuple)) else [got],
+        strict=True,
+    ):
         np.testing.assert_array_equal(a, b)
 
 
@@ -45,7 +49,9 @@ def test_blocks_are_joined_from_inside_out():
 @pytest.mark.parametrize("mode", "constant edge linear_ramp maximum mean median minimum reflect symmetric wrap".split())
 def test_padding_gives_what_numpy_gives(mode):
     for width in (1, ((1, 2), (3, 0)), ((4, 7), (6, 5))):
-        np.testing.assert_allclose(np.pad(X, width, mode=mode), pnp.pad(pnp.asarray(X), width, mode=mode), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            np.pad(X, width, mode=mode), pnp.pad(pnp.asarray(X), width, mode=mode), rtol=1e-6, atol=1e-6
+        )
 
 
 def test_padding_takes_the_options_of_numpy():

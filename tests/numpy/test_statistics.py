@@ -36,7 +36,9 @@ def test_bins_are_found():
 
 def test_covariances_give_what_numpy_gives():
     np.testing.assert_allclose(pnp.cov(M), np.cov(M), rtol=1e-5)
-    np.testing.assert_allclose(pnp.cov(M, rowvar=False, bias=True), np.cov(M, rowvar=False, bias=True), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        pnp.cov(M, rowvar=False, bias=True), np.cov(M, rowvar=False, bias=True), rtol=1e-4, atol=1e-6
+    )
     weights = {"fweights": np.array([1, 2, 1, 1, 3, 1]), "aweights": np.abs(M[0])}
     np.testing.assert_allclose(pnp.cov(M, **weights), np.cov(M, **weights), rtol=1e-4)
     np.testing.assert_allclose(pnp.corrcoef(M), np.corrcoef(M), rtol=1e-5)
@@ -55,7 +57,9 @@ def test_differences_and_slopes_give_what_numpy_gives():
     np.testing.assert_allclose(pnp.ediff1d(V, 1.0, 2.0), np.ediff1d(V, 1.0, 2.0), rtol=1e-5)
     for order in (1, 2):
         np.testing.assert_allclose(pnp.gradient(V, edge_order=order), np.gradient(V, edge_order=order), rtol=1e-4)
-        np.testing.assert_allclose(pnp.gradient(V, places, edge_order=order), np.gradient(V, places, edge_order=order), rtol=1e-4)
+        np.testing.assert_allclose(
+            pnp.gradient(V, places, edge_order=order), np.gradient(V, places, edge_order=order), rtol=1e-4
+        )
     np.testing.assert_allclose(pnp.trapezoid(V, places), np.trapezoid(V, places), rtol=1e-5)
     np.testing.assert_allclose(pnp.unwrap(X * 6), np.unwrap(X * 6), rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(pnp.unwrap(N, period=3), np.unwrap(N, period=3))
@@ -64,7 +68,9 @@ def test_differences_and_slopes_give_what_numpy_gives():
 def test_interpolation_gives_what_numpy_gives():
     xp, fp = np.array([-2, 0, 1], np.float32), np.array([1, 2, 5], np.float32)
     np.testing.assert_allclose(pnp.interp(X, xp, fp), np.interp(X, xp, fp), rtol=1e-5)
-    np.testing.assert_allclose(pnp.interp(X, xp, fp, left=7.0, right=8.0), np.interp(X, xp, fp, left=7, right=8), rtol=1e-5)
+    np.testing.assert_allclose(
+        pnp.interp(X, xp, fp, left=7.0, right=8.0), np.interp(X, xp, fp, left=7, right=8), rtol=1e-5
+    )
     np.testing.assert_allclose(pnp.interp(X, xp, fp, period=4.0), np.interp(X, xp, fp, period=4.0), rtol=1e-4)
     assert pnp.interp(3.0, xp, fp, right="extrapolate") == 11
     assert grad(lambda x: pnp.interp(x, xp, fp))(0.5) == 3

@@ -8,11 +8,15 @@ from purax import numpy as pnp
 X = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 
 
-@pytest.mark.parametrize("name", "add multiply subtract maximum minimum logaddexp logical_and logical_or logical_xor".split())
+@pytest.mark.parametrize(
+    "name", "add multiply subtract maximum minimum logaddexp logical_and logical_or logical_xor".split()
+)
 def test_methods_give_what_numpy_gives(name):
     mine, theirs = getattr(pnp, name), getattr(np, name)
     np.testing.assert_allclose(mine.reduce(X), theirs.reduce(X), rtol=1e-5)
-    np.testing.assert_allclose(mine.reduce(X, axis=1, keepdims=True), theirs.reduce(X, axis=1, keepdims=True), rtol=1e-5)
+    np.testing.assert_allclose(
+        mine.reduce(X, axis=1, keepdims=True), theirs.reduce(X, axis=1, keepdims=True), rtol=1e-5
+    )
     np.testing.assert_allclose(mine.accumulate(X, axis=1), theirs.accumulate(X, axis=1), rtol=1e-5)
     np.testing.assert_allclose(mine.outer(X[0], X), theirs.outer(X[0], X), rtol=1e-5)
     places = np.array([2, 0, 0, 1])

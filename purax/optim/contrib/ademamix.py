@@ -73,8 +73,13 @@ def scale_by_ademamix(
         m1_hat = optim_tree.bias_correction(m1, b1, count)
         nu_hat = optim_tree.bias_correction(nu, b2, count)
         updates = tree.map(lambda a, b, v: (a + weight * b) / (pnp.sqrt(v + eps_root) + eps), m1_hat, m2, nu_hat)
-        averages = (optim_tree.cast(m, mu_dtype) for m in (m1, m2))
-        return updates, ScaleByAdemamixState(count, safe_increment(state.count_m2), *averages, nu)
+        return updates, ScaleByAdemamixState(
+            count,
+            safe_increment(state.count_m2),
+            optim_tree.cast(m1, mu_dtype),
+            optim_tree.cast(m2, mu_dtype),
+            nu,
+        )
 
     return GradientTransformation(init, update)
 
