@@ -44,10 +44,10 @@ from purax.transforms.jacobian import jacfwd as jacfwd
 from purax.transforms.jacobian import jacrev as jacrev
 from purax.transforms.jacobian import jacrev as jacobian
 from purax.transforms.jvp import jvp as jvp
-from purax.transforms.reverse import grad as grad
-from purax.transforms.reverse import linearize as linearize
-from purax.transforms.reverse import value_and_grad as value_and_grad
-from purax.transforms.reverse import vjp as vjp
+from purax.transforms.grad import grad as grad
+from purax.transforms.vjp import linearize as linearize
+from purax.transforms.grad import value_and_grad as value_and_grad
+from purax.transforms.vjp import vjp as vjp
 from purax.transforms.transpose import linear_transpose as linear_transpose
 from purax.transforms.vmap import vmap as vmap
 

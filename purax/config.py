@@ -143,9 +143,9 @@ SETTINGS: dict[str, Setting] = {setting.name: setting for setting in _TABLE}
 _UNUSED = "the part of JAX that it tunes does not exist here"
 _ALWAYS = "purax always does this"
 ACCEPTED: dict[str, tuple[Any, str]] = {
-    "jax_legacy_prng_key": ("allow", "raw keys are always allowed"),
+    "jax_legacy_prng_key": ("allow", "what random functions do with raw keys: allow, warn or error"),
     "jax_enable_custom_prng": (False, "typed keys come from random.key"),
-    "jax_random_seed_offset": (0, _UNUSED),
+    "jax_random_seed_offset": (0, "added to every seed"),
     "jax_high_dynamic_range_gumbel": (False, _UNUSED),
     "jax_softmax_custom_jvp": (True, _ALWAYS),
     "jax_use_shardy_partitioner": (True, _ALWAYS),

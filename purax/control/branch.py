@@ -268,7 +268,7 @@ def _scalar_of(x: Any, what: str, role: str) -> Any:
     except TypeError:
         raise TypeError(f"{role} must be a scalar, got {x!r} of type {type(x).__name__}.") from None
     if aval.shape != ():
-        raise TypeError(f"{role} must be a scalar, got {x!r} of shape {aval.shape}." if not isinstance(x, Tracer) else f"{role} must be a scalar, got shape {aval.shape}.")  # noqa: E501
+        raise TypeError(f"{role} must be a scalar, got {x!r} of shape {aval.shape}." if not isinstance(x, Tracer) else f"{role} must be a scalar, got shape {aval.shape}.")
     return aval
 
 

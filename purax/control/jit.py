@@ -314,7 +314,7 @@ class JitFunction:
                     check_escape(x, None)
                 call.leaves[i] = x if type(x) is Array else as_array(x)
         program = self._program(call)
-        if trace is not None or any(call.donated) and debugging():
+        if trace is not None or (any(call.donated) and debugging()):
             return program.unflatten(
                 jit_p.bind(*program.consts, *call.leaves, jaxpr=program.jaxpr, name=self.name, inline=self.inline)
             )

@@ -37,6 +37,8 @@ class Lanes:
         if found is None:
             known = self.devices or tuple(client.local_devices(backend=self.backend))
             name = name_of(self.fun)
+            if self.devices is not None and size != len(known):
+                raise ValueError(f"Leading axis size of input to pmapped function `{name}` must equal the number of devices passed to pmap. Got axis_size={size}, num_local_devices={len(known)}.")
             if size > len(known):
                 raise ValueError(
                     errors.explain(
@@ -45,8 +47,6 @@ class Lanes:
                         "map over at most as many lanes as there are devices, use vmap, or set PURAX_NUM_CPU_DEVICES to have more virtual CPU devices.",
                     )
                 )
-            if self.devices is not None and size != len(known):
-                raise ValueError(f"Leading axis size of input to pmapped function `{name}` must equal the number of devices passed to pmap. Got axis_size={size}, num_local_devices={len(known)}.")
             found = self.meshes[size] = Mesh(known[:size], (self.axis,))
         return found
 

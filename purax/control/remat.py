@@ -234,7 +234,7 @@ def checkpoint(
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         static = {p % len(args) if p < 0 else p for p in positions}
         if any(p >= len(args) for p in static):
-            raise ValueError(f"the `static_argnums` argument to `jax.checkpoint` can only take integer values less than the number of positional arguments, but got {positions} for {len(args)} arguments")  # noqa: E501
+            raise ValueError(f"the `static_argnums` argument to `jax.checkpoint` can only take integer values less than the number of positional arguments, but got {positions} for {len(args)} arguments")
         dynamic = tuple(a for i, a in enumerate(args) if i not in static)
         leaves, in_tree = tree.flatten((dynamic, kwargs))
         check_arrays(f"checkpoint({name_of(fun)})", leaves, lambda: argument_names(fun, dynamic, kwargs))

@@ -166,7 +166,7 @@ class Scan(Primitive):
             operands, linear, jaxpr, consts, carry, kept = _fix_carry(operands, linear, jaxpr, consts, carry, params)
             cotangents = [c for c, k in zip(cotangents, kept, strict=True) if k]
         fixed, fixed_linear = partition(linear[:consts], operands[:consts])
-        xs, xs_linear = partition(linear[consts + carry :], operands[consts + carry :])
+        xs, _ = partition(linear[consts + carry :], operands[consts + carry :])
         state = list(operands[consts : consts + carry])
         ct_state = [
             zeros_of(a.strip_weak()) if c is None else varying_over(c, a.varying - aval_of(c).varying)

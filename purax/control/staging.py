@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from purax import tree
-from purax.lazy import lazy
 from purax.control.call import Call
 from purax.control.jit import JitFunction, checked_callable, clear_programs
 from purax.core.aval import ShapeDtypeStruct
 from purax.core.axes import named_axes
 from purax.core.primitive import registry
 from purax.core.trace import Tracer, aval_of, current
+from purax.lazy import lazy
 from purax.pipeline import compile as compiling
 from purax.runtime import client, transfer
 from purax.runtime.array import Array

@@ -66,7 +66,7 @@ class While(Primitive):
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """The loop over values and tangents; the condition sees values only."""
         start, n_body = params["condition_consts"], params["body_consts"]
-        derived, const_mask, carried = self._tangent_body(tangents, params["body"], start, n_body)
+        derived, _, carried = self._tangent_body(tangents, params["body"], start, n_body)
         consts, values = primals[start : start + n_body], primals[start + n_body :]
         const_t = [t for t in tangents[start : start + n_body] if t is not None]
         value_t = [instantiate(t, p) for t, p, m in zip(tangents[start + n_body :], values, carried, strict=True) if m]

@@ -44,6 +44,7 @@ class ShapedArray:
     hlo: str
 
     def __new__(cls, shape: Any, dtype: Any, weak_type: bool = False, varying: frozenset[str] = _NO_AXES) -> ShapedArray:
+        """The interned aval."""
         if not isinstance(dtype, dtypes.KeyDtype):
             dtype = np.dtype(dtype)
         return array_aval(tuple(int(d) for d in shape), dtype, bool(weak_type), varying)
@@ -195,7 +196,8 @@ class ShapeDtypeStruct:
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:
         """The type of an array."""
-        return cls(x.shape, x.dtype, sharding=getattr(x, "sharding", None), weak_type=bool(getattr(x, "weak_type", False)))
+        sharding = x.sharding if getattr(x, "committed", False) else None
+        return cls(x.shape, x.dtype, sharding=sharding, weak_type=bool(getattr(x, "weak_type", False)))
 
     def __len__(self) -> int:
         return len(self.aval)

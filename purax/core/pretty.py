@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Printing of jaxprs: one line an equation, inner programs indented, types on definitions.
 
-    { lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }
+``{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }``
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ class Undefined:
         self.owner, self.rule = owner, name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise MissingRuleError."""
         raise errors.MissingRuleError(f"{self.owner.__name__} has no {self.rule} rule: {self.reason}")
 
 
@@ -86,6 +87,7 @@ class Primitive:
     run: Any = None
     stage: Any = None
     linearize: Any = None
+    unfold: Any = None  # (operands, params) -> outputs by simpler operations, or None; for calls on tangents
     dce: Any = None  # (used outputs, equation) -> equation
     split: Any = None  # (equation, checkpoint policy) -> two equations and what the first saves for the second, or None
     transpose: Any = Undefined("it is not linear")

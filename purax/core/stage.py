@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-
 from purax import config
 from purax.core import verify
 from purax.core.hooks import hooks
 from purax.core.ir import ClosedJaxpr, Equation, Jaxpr, Literal, Var
+from purax.core.leaks import check_leaks
 from purax.core.source import current_source, format_source
 from purax.core.trace import Trace, Tracer, check_escape, current
 
@@ -22,14 +23,14 @@ __all__ = ["StageTrace", "StageTracer", "stage"]
 class StageTracer(Tracer):
     """A value of a program being recorded."""
 
-    __slots__ = ("_origin", "var")
-    var: Var
+    __slots__ = ("_origin", "variable")
+    variable: Var
     _origin: Any
 
     def __init__(self, trace: Any, var: Var, origin: Any = None) -> None:
         self._trace = trace
         self.aval = var.aval
-        self.var = var
+        self.variable = var
         self._origin = origin
 
     def origin(self) -> str:
@@ -63,7 +64,7 @@ class StageTrace(Trace):
     def atom(self, x: Any) -> Any:
         """Var or Literal that stands for `x` in this program."""
         if type(x) is StageTracer and x._trace is self:
-            return x.var
+            return x.variable
         if isinstance(x, Tracer):
             check_escape(x, self)
             return self._constant(x, x.aval)
@@ -88,7 +89,7 @@ class StageTrace(Trace):
 
     def record(self, primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> tuple[Any, ...]:
         """Append the equation of a primitive and return tracers of its outputs."""
-        atoms = [x.var if type(x) is StageTracer and x._trace is self else self.atom(x) for x in operands]
+        atoms = [x.variable if type(x) is StageTracer and x._trace is self else self.atom(x) for x in operands]
         avals = primitive.outputs(tuple([a.aval for a in atoms]), params)
         source = current_source(3)
         outvars = [Var(aval) for aval in avals]
@@ -99,7 +100,7 @@ class StageTrace(Trace):
         """The recorded program."""
         outvars = [self.atom(x) for x in outputs]
         constants = list(self.constants.values())
-        jaxpr = Jaxpr([var for _, var in constants], [t.var for t in inputs], outvars, self.eqns, names, self.name)
+        jaxpr = Jaxpr([var for _, var in constants], [t.variable for t in inputs], outvars, self.eqns, names, self.name)
         if config.enable_checks:
             verify.verify(jaxpr)
         return ClosedJaxpr(jaxpr, [value for value, _ in constants])
@@ -128,7 +129,12 @@ def stage(
         outputs = fun(*inputs)
     finally:
         current.reset(token)
-    return trace.close(inputs, outputs, tuple(names))
+    closed = trace.close(inputs, outputs, tuple(names))
+    if config.check_tracer_leaks:
+        ended = weakref.ref(trace)
+        del trace, inputs, outputs
+        check_leaks(ended)
+    return closed
 
 
 def describe_source(eqn: Equation) -> str:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes, errors
-
 from purax.core.aval import ShapedArray, array_aval
 from purax.core.hooks import hooks
 from purax.core.operators import Operators
@@ -256,7 +255,7 @@ def aval_of(x: Any) -> ShapedArray:
         return _scalar_aval(kind)
     if isinstance(x, (np.ndarray, np.generic)):
         if kind is not np.ndarray and isinstance(x, np.ma.MaskedArray):
-            raise ValueError("numpy masked arrays are not supported as direct inputs to purax functions. Use arr.filled() to convert the value to a standard numpy array.")  # noqa: E501
+            raise ValueError("numpy masked arrays are not supported as direct inputs to purax functions. Use arr.filled() to convert the value to a standard numpy array.")
         aval = array_aval(x.shape, dtypes.narrow(x.dtype))
         if not aval.hlo and aval.dtype != dtypes.float0:
             raise errors.NonArrayArgumentError(f"{x!r} of dtype {x.dtype} is not a valid array type")

@@ -6,6 +6,7 @@ from purax.control.branch import *
 from purax.control.custom import *
 from purax.control.loop import *
 from purax.control.sharded import *
+from purax.primitives import linalg as linalg
 from purax.primitives.barrier import *
 from purax.primitives.bits import *
 from purax.primitives.cast import *
@@ -14,10 +15,16 @@ from purax.primitives.comparison import *
 from purax.primitives.complex import *
 from purax.primitives.contraction import *
 from purax.primitives.convolution import *
+from purax.primitives.convolution_forms import *
 from purax.primitives.cumulative import *
+from purax.primitives.dot_algorithm import *
 from purax.primitives.elementwise import *
+from purax.primitives.fft import *
 from purax.primitives.indexing import *
+from purax.primitives.ragged import *
+from purax.primitives.reducer import *
 from purax.primitives.reduction import *
+from purax.primitives.selecting import *
 from purax.primitives.shape import *
 from purax.primitives.sorting import *
 from purax.primitives.special import *

@@ -12,7 +12,7 @@ from purax.control.sharded import with_sharding_constraint
 from purax.control.staging import eval_shape
 from purax.core.aval import ShapeDtypeStruct
 from purax.core.trace import current
-from purax.transforms.reverse import grad
+from purax.transforms.grad import grad
 
 __all__ = [
     "ShapeDtypeStruct",

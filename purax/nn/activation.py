@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -247,9 +248,10 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> A
     ValueError
         `num_classes` is not the size of the named axis.
     """
-    check_arraylike("one_hot", x)
     places, dtype = pnp.asarray(x), dtypes.default_float() if dtype is None else dtypes.named(dtype)
     aval = aval_of(places)
+    if not dtypes.is_integer(aval.dtype):
+        warnings.warn(f"one_hot input should be integer-typed; got dtype={aval.dtype}", DeprecationWarning, stacklevel=2)
     if not isinstance(axis, (int, np.integer)):
         if axis_size(axis) != num_classes:
             raise ValueError(f"Expected num_classes to match the size of axis {axis}, but {num_classes} != {axis_size(axis)}")

@@ -176,7 +176,7 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
 
 def standardize(
     x: Any, axis: Any = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5, where: Any = None, *,
-    algorithm: str = "fast",
+    algorithm: str = "stable",
 ) -> Any:  # fmt: skip
     """Shift and scale to mean 0 and variance 1 along an axis: (x - mean) / sqrt(variance + epsilon).
 
@@ -189,8 +189,9 @@ def standardize(
     epsilon : float
     where : bool[...], optional
         Elements that mean and variance are taken of.
-    algorithm : "fast" or "stable"
-        The variance as mean square less squared mean, or as mean squared difference.
+    algorithm : "stable" or "fast"
+        The variance as mean squared difference, or as mean square less squared mean, which reads `x` once and loses the
+        variance of data whose mean is large against its spread.
 
     Returns
     -------

@@ -42,3 +42,6 @@ from purax.numpy.ufunc import *
 from purax.numpy.updating import *
 from purax.numpy.vectorize import *
 from purax.numpy.window_functions import *
+
+fft = _lazy("purax.numpy.fft")
+linalg = _lazy("purax.numpy.linalg")

@@ -7,13 +7,13 @@ All take `precision` (None, "high", "highest", ...) and most `preferred_element_
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from typing import Any
 
 from purax import dtypes, errors
 from purax.config import current as settings
 from purax.numpy import _ops as ops
 from purax.numpy.arithmetic import multiply
+from purax.numpy.creation import placed
 from purax.numpy.promotion import (
     as_operand,
     check_arraylike,
@@ -24,7 +24,7 @@ from purax.numpy.promotion import (
     spread,
 )
 from purax.numpy.reduction import reduced_axes
-from purax.numpy.shape import expand_dims, moveaxis, placed
+from purax.numpy.shape import expand_dims, moveaxis
 from purax.primitives.contraction import canonical_precision, dot_general_p
 
 __all__ = ["cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot", "vecmat"]
@@ -210,8 +210,8 @@ def tensordot(
     return placed(_contract(a, b, (first, second), ((), ()), precision, preferred_element_type), out_sharding)
 
 
-def _axis_list(axes: int | Sequence[int], rank: int) -> tuple[int, ...]:
-    return reduced_axes(tuple(axes) if isinstance(axes, (list, tuple)) else operator.index(axes), rank)
+def _axis_list(axes: Any, rank: int) -> tuple[int, ...]:
+    return reduced_axes(axes, rank)
 
 
 def kron(a: Any, b: Any) -> Any:

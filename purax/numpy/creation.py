@@ -28,7 +28,7 @@ from purax.numpy.promotion import (
     wider,
 )
 from purax.primitives.shape import canonical_shape
-from purax.runtime import transfer
+from purax.runtime import dlpack, transfer
 from purax.transforms.vmap import vmap
 
 __all__ = [
@@ -164,7 +164,8 @@ def _from_value(value: Any, dtype: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return _of_host(value, dtype)
     if isinstance(value, (bool, int, float, complex)):
-        return _from_value(next(k for k in (bool, int, float, complex) if isinstance(value, k))(value), dtype)
+        plain: Any = next(k for k in (bool, int, float, complex) if isinstance(value, k))
+        return _from_value(plain(value), dtype)
     try:
         found = np.asarray(value)
     except TypeError as error:
@@ -348,7 +349,9 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, ou
         own_dtype, weak = dtypes.named(dtype), False
     check_arraylike(name, value)
     sizes = own_shape if shape is None else _size(shape)
-    if type(value) in _PYTHON and not dtypes.is_key(own_dtype):
+    if dtypes.is_key(own_dtype):
+        filled = ops.full((), value, own_dtype)
+    elif type(value) in _PYTHON:
         with np.errstate(all="ignore"):
             filled = convert(value, own_dtype, weak) if type(value) is int else transfer.put(
                 np.array(value).astype(own_dtype), array_aval((), own_dtype, weak)
@@ -382,6 +385,15 @@ def arange(
 
     The dtype is that at which the arguments meet; the arguments must be known when traced, since they make the shape.
     """
+    if (
+        type(start) is int
+        and stop is None
+        and step is None
+        and dtype is None
+        and device is None
+        and out_sharding is None
+    ):
+        return ops.iota(dtypes.default_int(), max(start, 0))
     for position, value in enumerate((start, stop, step)):
         if value is not None:
             _check_bound(position, value)
@@ -407,7 +419,7 @@ def arange(
         if float(first) == 0 and float(stride) == 1:
             result = ops.iota(target, count)
         else:
-            wide = np.arange(first, last, stride, None if dtypes.is_complex(target) else np.float64)
+            wide = np.arange(float(first), float(last), float(stride))
             with np.errstate(all="ignore"):
                 result = transfer.put(wide.astype(target), array_aval(wide.shape, target))
     return placed(result, out_sharding if device is None else device)
@@ -594,4 +606,4 @@ def fromiter(*args: Any, **kwargs: Any) -> Any:
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
     """The array of an object with `__dlpack__`, without a copy where devices allow."""
-    return transfer.from_dlpack(x, device, copy)
+    return dlpack.from_dlpack(x, device, copy)

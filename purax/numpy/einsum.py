@@ -11,9 +11,9 @@ from purax import dtypes, errors
 from purax.config import current as settings
 from purax.lazy import lazy
 from purax.numpy import _ops as ops
+from purax.numpy.creation import placed
 from purax.numpy.matrices import diagonal
 from purax.numpy.promotion import as_operand, check_arraylike, promote_dtypes, refuse
-from purax.numpy.shape import placed
 from purax.primitives.contraction import canonical_precision, dot_general_p
 
 __all__ = ["einsum", "einsum_path"]
@@ -46,10 +46,11 @@ def einsum(
     """
     plain = precision is None and preferred_element_type is None and _dot_general is None and out_sharding is None
     if plain and len(operands) == 2 and out is None and type(subscripts) is str:
-        key = (subscripts, *[getattr(x, "aval", None) for x in operands], settings().trace_key)
+        first, second = (getattr(x, "aval", None) for x in operands)
+        key = (subscripts, first, second, settings().trace_key)
         found = _known_products.get(key)
-        if found is None and key[1] is not None and key[2] is not None and key[1].dtype == key[2].dtype:
-            found = _known_products[key] = _product(subscripts, key[1], key[2])
+        if found is None and first is not None and second is not None and first.dtype == second.dtype:
+            found = _known_products[key] = _product(subscripts, first, second)
         if found:
             params, swapped, order = found
             value = dot_general_p.bind1(*operands[::-1] if swapped else operands, **params)
@@ -194,8 +195,8 @@ def _single(x: Any, labels: str, needed: set[str]) -> tuple[Any, str]:
 
 def _double(first: Any, second: Any, needed: set[str], precision: Any, preferred: Any, product: Any) -> tuple[Any, str]:
     """The product of two operands, summed over labels that neither the result nor later operands need."""
-    a, left = _single(*first, needed | set(second[1]))
-    b, right = _single(*second, needed | set(left))
+    a, left = _single(first[0], first[1], needed | set(second[1]))
+    b, right = _single(second[0], second[1], needed | set(left))
     shared = [label for label in left if label in right]
     batch = [label for label in shared if label in needed]
     contracted = [label for label in shared if label not in needed]

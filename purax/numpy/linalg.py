@@ -380,7 +380,7 @@ def _pinv_with_derivative(invert: Callable[[Any], Any]) -> Callable[[Any], Any]:
         change = subtract(left - times(left, a, p) + right - times(p, a, right), times(p, da, p))
         return p, change
 
-    return inverse  # type: ignore[no-any-return]
+    return inverse
 
 
 def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Any:

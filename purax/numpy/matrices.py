@@ -266,4 +266,4 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
 def mask_indices(n: int, mask_func: Any, k: int = 0, *, size: int | None = None) -> tuple[Any, Any]:
     """Indices of the elements of an (n, n) matrix that ``mask_func(matrix, k)`` keeps, such as `triu`."""
     kept = mask_func(ops.full((n, n), 1, dtypes.default_int()), k)
-    return nonzero(kept, size=size)  # type: ignore[no-any-return]
+    return nonzero(kept, size=size)

@@ -109,7 +109,7 @@ def _pairs(name: str, value: Any, count: int, convert: Callable[[Any], Any] = la
         raise ValueError(f"{name} with {len(value)} entries does not fit an array with {count} axes")
     table = []
     for item in value:
-        ends = list(item) if isinstance(item, (list, tuple, np.ndarray)) or getattr(item, "ndim", 0) else [item]
+        ends = list(item) if isinstance(item, (list, tuple, np.ndarray)) or np.ndim(item) else [item]
         if len(ends) not in (1, 2):
             raise ValueError(f"{name} takes pairs (before, after), got {item!r}")
         table.append((convert(ends[0]), convert(ends[-1])))
@@ -122,7 +122,7 @@ def _pad_constant(x: Any, widths: list[tuple[int, int]], values: Any) -> Any:
     def fill(value: Any) -> Any:
         return convert(ops.reshape(ops.convert_element_type(as_operand(value), dtype), ()), dtype, weak)
 
-    if not isinstance(values, (list, tuple)) and getattr(values, "ndim", 0) == 0:
+    if not isinstance(values, (list, tuple)) and np.ndim(values) == 0:
         return ops.pad(x, fill(values), [(before, after, 0) for before, after in widths])
     for axis, ((before, after), (low, high)) in enumerate(
         zip(widths, _pairs("constant_values", values, len(widths)), strict=True)
@@ -400,7 +400,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
     if isinstance(x, Tracer):
         x._known(errors.ConcretizationTypeError, "the shape of trimmed zeros", "trim it outside of the transformation")
     nonzero = np.argwhere(np.asarray(x))
-    axes = reduced_axes(axis if axis is None or isinstance(axis, (list, tuple)) else operator.index(axis), x.aval.ndim)
+    axes = reduced_axes(axis, x.aval.ndim)
     trim = trim.lower()
     for i in axes:
         size = x.aval.shape[i]

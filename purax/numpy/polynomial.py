@@ -46,6 +46,11 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     if p.aval.shape[0] == 0:
         return total
 
+    if p.aval.shape[0] <= unroll:
+        for coefficient in ops.unstack(p):
+            total = ops.add(ops.mul(total, x), ops.broadcast_to(coefficient, shape))
+        return total
+
     def step(value: Any, coefficient: Any) -> Any:
         return ops.add(ops.mul(value, x), ops.broadcast_to(coefficient, shape)), None
 

@@ -9,6 +9,7 @@ from, converted to the dtype of the result), `out` (must be None). Floats of 16 
 from __future__ import annotations
 
 import builtins
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
+from purax.config import current as settings
 from purax.numpy import _ops as ops
 from purax.numpy.comparison import truth
 from purax.numpy.elementwise import isnan
@@ -139,6 +141,66 @@ def _cast(value: Any, dtype: Any) -> Any:
     return ops.convert_element_type(as_operand(value), dtype)
 
 
+# ---- plain reductions, remembered per type: no mask, no start, no dtype asked for
+
+_plans: dict[Any, Any] = {}
+
+
+def _planned(kind: str, a: Any, axis: Any, keepdims: builtins.bool) -> Any:
+    """The reduction if its type has been met before, else None."""
+    if axis is not None and type(axis) is not int and type(axis) is not tuple:
+        return None
+    aval = getattr(a, "aval", None)
+    if aval is None:
+        return None
+    key = (kind, aval, axis, keepdims, settings().trace_key)
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _plans[key] = _plan(kind, a, axis, keepdims)
+    if plan is False:
+        return None
+    primitive, axes, before, divisor, after, shape = plan
+    if before is not None:
+        a = convert(a, before)
+    result = primitive.bind1(a, axes=axes)
+    if divisor is not None:
+        result = ops.div_p.bind1(result, constant(divisor, result.aval))
+    if after is not None:
+        result = convert(result, after)
+    return result if shape is None else ops.reshape_p.bind1(result, new_sizes=shape)
+
+
+def _plan(kind: str, a: Any, axis: Any, keepdims: builtins.bool) -> Any:
+    """(primitive, axes, dtype to convert to before, divisor, dtype after, shape with kept axes); False for special cases."""
+    aval = a.aval
+    axes = reduced_axes(axis, aval.ndim)
+    count = math.prod([aval.shape[i] for i in axes])
+    if not axes or count == 0 or dtypes.is_key(aval.dtype):
+        return False
+    before, divisor, after = aval.dtype, None, None
+    if kind == "mean":
+        before, after = _mean_dtypes(a, None)
+        divisor = float(count)
+    elif kind in ("sum", "prod"):
+        before = _sum_dtype(a, None, True)
+    elif dtypes.is_bool(aval.dtype):
+        return False
+    if dtypes.is_bool(before):
+        return False
+    convert_first = before if before != aval.dtype or aval.weak_type else None
+    shape = tuple([1 if i in axes else n for i, n in enumerate(aval.shape)]) if keepdims else None
+    return _PRIMITIVES[kind], axes, convert_first, divisor, after if after != before else None, shape
+
+
+_PRIMITIVES = {
+    "sum": ops.reduce_sum_p,
+    "mean": ops.reduce_sum_p,
+    "prod": ops.reduce_prod_p,
+    "max": ops.reduce_max_p,
+    "min": ops.reduce_min_p,
+}
+
+
 # ---- sums and products
 
 
@@ -159,6 +221,10 @@ def sum(
     where: Any = None, promote_integers: builtins.bool = True,
 ) -> Any:  # fmt: skip
     """Sum over axes, of `dtype`; by default of the operand's, small integers and booleans widened to the default integer."""
+    if dtype is None and where is None and initial is None and out is None and promote_integers:
+        result = _planned("sum", a, axis, keepdims)
+        if result is not None:
+            return result
     return _total("sum", a, axis, dtype, out, keepdims, initial, where, promote_integers)
 
 
@@ -178,6 +244,7 @@ def _total(
         check_arraylike(name, a)
         a = as_operand(a)
     dtype = _sum_dtype(a, dtype, promote_integers)
+    primitive: Any
     if dtypes.is_bool(dtype):
         a = truth(a)
         primitive, combine, identity = (
@@ -197,6 +264,10 @@ def max(
     a: Any, axis: Any = None, out: None = None, keepdims: builtins.bool = False, initial: Any = None, where: Any = None
 ) -> Any:
     """Largest element over axes; NaN if there is one. Equal largest elements share the gradient."""
+    if where is None and initial is None and out is None:
+        result = _planned("max", a, axis, keepdims)
+        if result is not None:
+            return result
     return _extremum("max", a, axis, out, keepdims, initial, where)
 
 
@@ -204,6 +275,10 @@ def min(
     a: Any, axis: Any = None, out: None = None, keepdims: builtins.bool = False, initial: Any = None, where: Any = None
 ) -> Any:
     """Smallest element over axes; NaN if there is one. Equal smallest elements share the gradient."""
+    if where is None and initial is None and out is None:
+        result = _planned("min", a, axis, keepdims)
+        if result is not None:
+            return result
     return _extremum("min", a, axis, out, keepdims, initial, where)
 
 
@@ -215,6 +290,7 @@ def _extremum(name: str, a: Any, axis: Any, out: None, keepdims: builtins.bool, 
         check_arraylike(name, a)
         a = as_operand(a)
     largest = name in ("max", "nanmax")
+    primitive: Any
     if dtypes.is_bool(a.aval.dtype):
         primitive, combine = (ops.reduce_or_p, ops.bitwise_or) if largest else (ops.reduce_and_p, ops.bitwise_and)
     else:
@@ -315,6 +391,10 @@ def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: builtins.bool = False, *, where: Any = None
 ) -> Any:
     """Arithmetic mean over axes, of `dtype`; by default of the operand's if that is inexact, else of the default float."""
+    if dtype is None and where is None and out is None:
+        result = _planned("mean", a, axis, keepdims)
+        if result is not None:
+            return result
     check_arraylike("mean", a)
     return _mean("mean", as_operand(a), axis, dtype, out, keepdims, where)
 
@@ -427,13 +507,15 @@ def average(
         return (result, total) if returned else result
     check_arraylike("average", a, weights)
     a, weights = promote_dtypes_inexact(a, weights)
+    computed, dtype = _mean_dtypes(a, None)
+    a, weights = convert(a, computed), convert(weights, computed)
     shape = a.aval.shape
     axes = reduced_axes(axis, len(shape))
     if weights.aval.shape != shape:
         weights = _placed_weights(weights, shape, axis, axes)
     total = sum(weights, axes, None, None, keepdims)
-    result = ops.div(sum(ops.mul(a, weights), axes, None, None, keepdims), total)
-    return (result, total) if returned else result
+    result = convert(ops.div(sum(ops.mul(a, weights), axes, None, None, keepdims), total), dtype)
+    return (result, convert(total, dtype)) if returned else result
 
 
 def _placed_weights(weights: Any, shape: tuple[int, ...], axis: Any, axes: tuple[int, ...]) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
+from purax.config import current as settings
 from purax.core.trace import aval_of
 from purax.numpy import _ops as ops
 from purax.numpy.arithmetic import maximum, minimum, remainder
@@ -29,16 +30,15 @@ from purax.runtime.transfer import HOST_LIMIT
 __all__ = ["choose", "clip", "piecewise", "select", "where"]
 
 
-_host_types: dict[
-    Any, Any
-] = {}  # types of condition, x, y -> aval of the result where the host selects; None where not
+# Settings and types of condition, x, y -> aval of the result where the host selects; None where not.
+_host_types: dict[Any, Any] = {}
 _SCALARS = (float, int, bool)
 
 
 def _where_on_host(condition: Array, x: Any, y: Any) -> Any:
     """The selection by NumPy for small arrays on the host: it moves bits only, so they are XLA's."""
-    values = []
-    key = []
+    values: list[Any] = []
+    key: list[Any] = [settings().trace_key]
     for part in (condition, x, y):
         if type(part) is Array:
             value = part._np

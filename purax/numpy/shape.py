@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -29,7 +30,6 @@ from purax.numpy.reduction import reduced_axes
 from purax.primitives.shape import canonical_shape
 from purax.runtime.array import Array, wrap_host
 from purax.transforms.vmap import vmap
-import itertools
 
 __all__ = [
     "append", "apply_along_axis", "apply_over_axes", "array_split", "astype", "atleast_1d", "atleast_2d", "atleast_3d", "block",
@@ -154,7 +154,7 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, o
 
 
 def _new_shape(aval: Any, shape: Any) -> tuple[int, ...]:
-    if isinstance(shape, (list, tuple)) or getattr(shape, "ndim", 0):
+    if isinstance(shape, (list, tuple)) or np.ndim(shape):
         sizes = [s if type(s) is int else _known_size(s) for s in shape]
     else:
         sizes = [_known_size(shape)]
@@ -282,7 +282,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     if axis is None:
         axes = tuple([i for i, n in enumerate(sizes) if n == 1])
     else:
-        axes = reduced_axes(axis if isinstance(axis, (list, tuple)) else operator.index(axis), len(sizes))
+        axes = reduced_axes(axis, len(sizes))
         for i in axes:
             if sizes[i] != 1:
                 raise ValueError(
@@ -483,7 +483,7 @@ def _pieces(name: str, ary: Any, sections: Any, axis: int, exact: bool) -> list[
     if isinstance(sections, Tracer):
         known = np.asarray(sections)
         sections = int(known) if known.ndim == 0 else known
-    if isinstance(sections, (list, tuple)) or getattr(sections, "ndim", 0):
+    if isinstance(sections, (list, tuple)) or np.ndim(sections):
         places = [
             operator.index(p) for p in (sections if isinstance(sections, (list, tuple)) else np.asarray(sections))
         ]
@@ -537,7 +537,7 @@ def tile(A: Any, reps: Any) -> Any:
     A = _array("tile", A)
     counts = (
         tuple(operator.index(r) for r in reps)
-        if isinstance(reps, (list, tuple)) or getattr(reps, "ndim", 0)
+        if isinstance(reps, (list, tuple)) or np.ndim(reps)
         else (operator.index(reps),)
     )
     rank = builtins.max(len(counts), A.aval.ndim)
@@ -661,7 +661,7 @@ def _roll_one(a: Any, shift: Any, axis: int) -> Any:
 def flip(m: Any, axis: Any = None) -> Any:
     """Reverse the order along axes, by default all."""
     m = _array("flip", m)
-    axes = reduced_axes(axis if axis is None or isinstance(axis, (list, tuple)) else operator.index(axis), m.aval.ndim)
+    axes = reduced_axes(axis, m.aval.ndim)
     return ops.rev(m, axes) if axes else m
 
 

@@ -210,7 +210,7 @@ def histogramdd(
         raise ValueError(
             f"For sample.shape={(count, rank)}, range must be a sequence of {rank} pairs or Nones; got {range=}"
         )
-    if isinstance(bins, (list, tuple)) or getattr(bins, "ndim", 0):
+    if isinstance(bins, (list, tuple)) or np.ndim(bins):
         if len(bins) != rank:
             raise ValueError("should be a bin for each dimension.")
         each = list(bins)
@@ -385,7 +385,7 @@ def gradient(f: Any, *varargs: Any, axis: int | Sequence[int] | None = None, edg
     order = 1 if edge_order is None else operator.index(edge_order)
     if order not in (1, 2):
         raise ValueError(f"edge_order must be 1 or 2, got {edge_order}")
-    axes = reduced_axes(axis if axis is None or isinstance(axis, (list, tuple)) else operator.index(axis), a.aval.ndim)
+    axes = reduced_axes(axis, a.aval.ndim)
     for i in axes:
         if a.aval.shape[i] < order + 1:
             raise ValueError(

@@ -52,7 +52,7 @@ class ufunc(metaclass=_Meta):
         accumulate: Callable[..., Any] | None = None, at: Callable[..., Any] | None = None,
         reduceat: Callable[..., Any] | None = None,
     ) -> None:  # fmt: skip
-        self.__name__ = name or getattr(func, "__name__", "ufunc")
+        self.__name__: str = name or str(getattr(func, "__name__", "ufunc"))
         self.__doc__ = getattr(func, "__doc__", None)
         self._func, self._nin, self._nout, self._nargs, self._identity = func, nin, nout, nargs or nin, identity
         self._call = call or vectorize(func)

@@ -71,7 +71,13 @@ def clip_by_block_rms(threshold: Any) -> GradientTransformation:
     GradientTransformation
         u' = u / max(1, rms(u) / d). Source: Shazeer and Stern 2018, section 6.
     """
-    return stateless_with_tree_map(lambda u, _: u / pnp.maximum(1.0, pnp.sqrt(pnp.mean(abs_sq(u))) / threshold))
+    return stateless_with_tree_map(lambda u, _: u / _excess(pnp.sqrt(pnp.mean(abs_sq(u))), threshold))
+
+
+def _excess(size: Any, limit: Any) -> Any:
+    """max(1, size / limit), without the 0 / 0 of nothing under a limit of 0."""
+    exceeds = size > limit
+    return pnp.where(exceeds, size / pnp.where(exceeds, limit, 1), 1)
 
 
 def global_norm(updates: Updates) -> Any:
@@ -219,7 +225,7 @@ def per_example_global_norm_clip(grads: Any, l2_norm_clip: Any) -> tuple[Any, An
     """
     _check_batch(grads)
     norms = vmap(optim_tree.norm)(grads)
-    divisors = pnp.maximum(norms / l2_norm_clip, 1.0)
+    divisors = _excess(norms, l2_norm_clip)
     summed = tree.map(lambda g: pnp.sum(g / _trailing(divisors, g), axis=0), grads)
     return summed, pnp.sum(pnp.greater(divisors, 1.0))
 
@@ -253,7 +259,7 @@ def per_example_layer_norm_clip(grads: Any, global_l2_norm_clip: Any, uniform: b
     shares = [1.0 / len(leaves) if uniform else size / float(np.sum(sizes)) for size in sizes]
     limits = [global_l2_norm_clip * share**0.5 for share in shares]
     norms = [pnp.sqrt(pnp.sum(abs_sq(g).reshape(g.shape[0], -1), axis=1)) for g in leaves]
-    divisors = [pnp.maximum(norm / limit, 1.0) for norm, limit in zip(norms, limits, strict=True)]
+    divisors = [_excess(norm, limit) for norm, limit in zip(norms, limits, strict=True)]
     summed = [pnp.sum(g / _trailing(d, g), axis=0) for g, d in zip(leaves, divisors, strict=True)]
     counts = [pnp.sum(pnp.greater(d, 1.0)) for d in divisors]
     structure = tree.structure(grads)

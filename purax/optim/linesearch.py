@@ -13,7 +13,7 @@ from purax.control.branch import cond
 from purax.control.loop import while_loop
 from purax.optim import tree as optim_tree
 from purax.optim.base import GradientTransformationExtraArgs, OptState, Params, Updates, require_params
-from purax.transforms.reverse import value_and_grad
+from purax.transforms.grad import value_and_grad
 
 __all__ = [
     "BacktrackingLinesearchInfo",

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from purax import events
+from purax import config, events
 from purax.core.hooks import hooks
 from purax.core.ir import Jaxpr
 from purax.lowering.module import Lowered, lower, strip_locations
@@ -114,7 +114,7 @@ def compile_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Any:
 
 def compile_lowered(lowered: Lowered, name: str, out_avals: Sequence[Any], how: Compilation = DEFAULT) -> Any:
     """The executable of a lowered program."""
-    if lowered.callbacks:  # host functions are part of the program: never shared by text
+    if lowered.callbacks or not config.cache:  # host functions are part of the program: never shared by text
         return _compile(lowered, name, out_avals, how)
     digest = hashlib.sha256(strip_locations(lowered.text).encode()).digest()
     key = (digest, how.key)

@@ -11,7 +11,9 @@ from purax import tree
 from purax.core.aval import ShapedArray
 from purax.core.primitive import Primitive
 
-__all__ = ["optimization_barrier"]
+__all__ = [
+    "optimization_barrier", "optimization_barrier_p",
+]  # fmt: skip
 
 
 class OptimizationBarrier(Primitive):
@@ -49,7 +51,7 @@ class OptimizationBarrier(Primitive):
         if not ins:
             return []
         names, types = ", ".join(map(str, ins)), ", ".join(x.hlo for x in ins)
-        return b.emit_many(f"stablehlo.optimization_barrier {names} : {types}", outs)  # type: ignore[no-any-return]
+        return b.emit_many(f"stablehlo.optimization_barrier {names} : {types}", outs)
 
 
 optimization_barrier_p = OptimizationBarrier("optimization_barrier")

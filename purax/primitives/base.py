@@ -14,8 +14,10 @@ __all__ = ["LinearUnary", "add_tangents", "instantiate", "is_linear", "zeros_of"
 
 
 def zeros_of(x: Any) -> Any:
-    """Zeros of the type of a value or aval."""
-    return shape.full_like_aval(x if isinstance(x, ShapedArray) else aval_of(x), 0)
+    """Zeros of the type of a value or aval, named axes included."""
+    aval = x if isinstance(x, ShapedArray) else aval_of(x)
+    zeros = shape.full_like_aval(aval, 0)
+    return collective.pvary_p.bind1(zeros, axes=tuple(sorted(aval.varying, key=str))) if aval.varying else zeros
 
 
 def instantiate(tangent: Any, primal: Any) -> Any:

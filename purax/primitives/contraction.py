@@ -22,12 +22,18 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.config import config
+from purax.contexts import numpy_dtype_promotion
 from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
-from purax.primitives import base, elementwise, reduction, shape
+from purax.primitives import base, dot_algorithm, elementwise, reduction, shape
 
-__all__ = ["Precision", "batch_matmul", "dot", "dot_general"]
+__all__ = [
+    "DotDimensionNumbers", "Precision", "PrecisionLike", "batch_matmul", "dot", "dot_general", "dot_general_p",
+]  # fmt: skip
+
+
+DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 
 
 class Precision(enum.Enum):
@@ -48,6 +54,9 @@ _PRECISIONS = {
     "high": Precision.HIGH, "tensorfloat32": Precision.HIGH, "bfloat16_3x": Precision.HIGH,
     "highest": Precision.HIGHEST, "float32": Precision.HIGHEST,
 }  # fmt: skip
+
+
+PrecisionLike = str | Precision | tuple[str, str] | tuple[Precision, Precision] | None
 
 
 def canonical_precision(precision: Any) -> tuple[Precision, Precision] | None:
@@ -80,19 +89,25 @@ def precision_text(precision: Any) -> str:
     return f"{left.name}, {right.name}"
 
 
+def _common(a: Any, b: Any) -> Any:
+    """The dtype in which both are computed, also where promotion of user operands is strict."""
+    with numpy_dtype_promotion("standard"):
+        return np.dtype(dtypes.promote_types(a, b))
+
+
 def result_dtype(lhs: Any, rhs: Any, preferred: Any) -> Any:
     """Dtype of a product: `preferred`, or the operands' common dtype."""
     if preferred is not None:
         return np.dtype(preferred)
-    return lhs if lhs == rhs else np.dtype(dtypes.promote_types(lhs, rhs))
+    return lhs if lhs == rhs else _common(lhs, rhs)
 
 
 def compute_dtypes(lhs: Any, rhs: Any, out: Any) -> tuple[Any, Any]:
     """(dtype of the operands, dtype of the sum) of a product: narrow floats are summed in float32."""
-    operand = lhs if lhs == rhs else np.dtype(dtypes.promote_types(lhs, rhs))
+    operand = lhs if lhs == rhs else _common(lhs, rhs)
     if dtypes.is_bool(operand) and not dtypes.is_bool(out):
         operand = out
-    total = reduction.accumulator(operand if operand == out else np.dtype(dtypes.promote_types(operand, out)))
+    total = reduction.accumulator(operand if operand == out else _common(operand, out))
     narrow = dtypes.is_float(operand) and dtypes.is_float(total) and total.itemsize == 4
     return (operand if narrow else total), total
 
@@ -330,7 +345,7 @@ def dot_general(
     lhs, rhs : arrays
     dimension_numbers : ((lhs contracting, rhs contracting), (lhs batch, rhs batch))
         Sequences of axes.
-    precision : None, str, Precision or a pair of these
+    precision : None, str, Precision or a pair of these, DotAlgorithm or DotAlgorithmPreset
     preferred_element_type : dtype, optional
         Dtype of the result (and of the accumulation, if wider); the operands' common dtype by default.
 
@@ -344,6 +359,8 @@ def dot_general(
     ShapeError
         Axes out of bounds, repeated, or of different sizes.
     """
+    if isinstance(precision, (dot_algorithm.DotAlgorithm, dot_algorithm.DotAlgorithmPreset)):
+        return dot_algorithm.dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
     (lc, rc), (lb, rb) = dimension_numbers
     return dot_general_p.bind1(
         lhs, rhs,

@@ -16,7 +16,8 @@ from purax.core.trace import aval_of
 from purax.primitives import base, contraction, convolution_cpu, elementwise, shape
 
 __all__ = [
-    "ConvDimensionNumbers", "conv_dimension_numbers", "conv_general_dilated", "conv_general_permutations", "padtype_to_pads",
+    "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "conv_dimension_numbers", "conv_general_dilated",
+    "conv_general_dilated_p", "conv_general_permutations", "padtype_to_pads",
 ]  # fmt: skip
 
 
@@ -34,6 +35,9 @@ class ConvDimensionNumbers(NamedTuple):
     lhs_spec: tuple[int, ...]
     rhs_spec: tuple[int, ...]
     out_spec: tuple[int, ...]
+
+
+ConvGeneralDilatedDimensionNumbers = None | ConvDimensionNumbers | tuple[str, str, str]
 
 
 class Window(NamedTuple):
@@ -342,10 +346,15 @@ class ConvGeneralDilated(Primitive):
             f"[{_spec(dims.lhs_spec, 'b', 'f')}]x[{_spec(dims.rhs_spec, 'o', 'i')}]->[{_spec(dims.out_spec, 'b', 'f')}]"
         )
         left, right = (
-            f"#stablehlo<precision {name.strip()}>" for name in contraction.precision_text(params["precision"]).split(",")
+            f"#stablehlo<precision {name.strip()}>"
+            for name in contraction.precision_text(params["precision"]).split(",")
         )
         strides, padding, groups = params["window_strides"], params["padding"], params["feature_group_count"]
-        lhs_dilation, rhs_dilation, batches = params["lhs_dilation"], params["rhs_dilation"], params["batch_group_count"]
+        lhs_dilation, rhs_dilation, batches = (
+            params["lhs_dilation"],
+            params["rhs_dilation"],
+            params["batch_group_count"],
+        )
         text = (
             f"stablehlo.convolution({lhs}, {rhs}) dim_numbers = {layout}, window = {{stride = {list(strides)}, "
             f"pad = {[list(p) for p in padding]}, lhs_dilate = {list(lhs_dilation)}, rhs_dilate = {list(rhs_dilation)}}} "

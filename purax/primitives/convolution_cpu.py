@@ -35,7 +35,13 @@ def form_of(lhs: Any, rhs: Any, params: dict[str, Any]) -> Form | None:
     """
     dims: convolution.ConvDimensionNumbers = params["dimension_numbers"]
     windows = convolution.windows_of(
-        lhs.shape, rhs.shape, dims, params["window_strides"], params["padding"], params["lhs_dilation"], params["rhs_dilation"]
+        lhs.shape,
+        rhs.shape,
+        dims,
+        params["window_strides"],
+        params["padding"],
+        params["lhs_dilation"],
+        params["rhs_dilation"],
     )
     if lhs.size == 0 or rhs.size == 0 or any(w.out == 0 for w in windows) or not windows:
         return None
@@ -90,11 +96,15 @@ def _at_output(x: Any, axes: tuple[int, ...], windows: list[convolution.Window],
     return _cut(x, axes, starts, [w.kernel for w in windows], [w.kernel_dilation for w in windows])
 
 
-def _pointwise(x: Any, k: Any, dims: convolution.ConvDimensionNumbers, windows: list[convolution.Window], precision: Any) -> Any:
+def _pointwise(
+    x: Any, k: Any, dims: convolution.ConvDimensionNumbers, windows: list[convolution.Window], precision: Any
+) -> Any:
     """Kernels of one place: a product over the features of what stands there."""
     axes = dims.lhs_spec[2:]
     x = _cut(x, axes, [0] * len(axes), [w.out for w in windows], [w.stride for w in windows])
-    k = shape.squeeze(shape.transpose(k, (dims.rhs_spec[1], dims.rhs_spec[0], *dims.rhs_spec[2:])), range(2, 2 + len(axes)))
+    k = shape.squeeze(
+        shape.transpose(k, (dims.rhs_spec[1], dims.rhs_spec[0], *dims.rhs_spec[2:])), range(2, 2 + len(axes))
+    )
     last = len(axes) + 1
     out = contraction.dot_general(x, k, (((last,), (0,)), ((), ())), precision)  # axes as in lhs
     order = [0] * (last + 1)
@@ -147,7 +157,9 @@ def _assembled(pieces: list[Any], windows: list[convolution.Window], dims: convo
     return shape.transpose(grid, order)
 
 
-def _depthwise_kernel_gradient(x: Any, g: Any, dims: convolution.ConvDimensionNumbers, windows: list[convolution.Window]) -> Any:
+def _depthwise_kernel_gradient(
+    x: Any, g: Any, dims: convolution.ConvDimensionNumbers, windows: list[convolution.Window]
+) -> Any:
     """Each batch group has one element: for each place of the result a sum of products of a window with the kernel."""
     axes = dims.lhs_spec[2:]
     padded = _padded(x, axes, windows)
@@ -163,7 +175,9 @@ def _depthwise_kernel_gradient(x: Any, g: Any, dims: convolution.ConvDimensionNu
     return _assembled(pieces, windows, dims)
 
 
-def _kernel_gradient(x: Any, g: Any, dims: convolution.ConvDimensionNumbers, windows: list[convolution.Window], precision: Any) -> Any:
+def _kernel_gradient(
+    x: Any, g: Any, dims: convolution.ConvDimensionNumbers, windows: list[convolution.Window], precision: Any
+) -> Any:
     """Few places in the result and large kernels: the windows side by side as one matrix, times the kernel."""
     last = len(windows) + 1
     axes = dims.lhs_spec[2:]

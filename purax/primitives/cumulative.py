@@ -22,7 +22,10 @@ from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.primitives import cast, elementwise, joining, operands, reduction, shape
 
-__all__ = ["cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum"]
+__all__ = [
+    "cumlogsumexp", "cumlogsumexp_p", "cummax", "cummax_p", "cummin", "cummin_p", "cumprod", "cumprod_p", "cumsum",
+    "cumsum_p",
+]  # fmt: skip
 
 _LANES = 8
 _LONG = 4096  # elements from which a line is worth cutting in pieces

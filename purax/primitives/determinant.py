@@ -43,7 +43,7 @@ class Det(MatrixFunction):
 
     def lower(self, b: Any, ins: Any, outs: Any) -> list[Any]:
         """Closed forms up to 3 x 3, else the product of the pivots."""
-        return b.inline(small_det if ins[0].shape[-1] <= 3 else pivot_det, ins)  # type: ignore[no-any-return]
+        return b.inline(small_det if ins[0].shape[-1] <= 3 else pivot_det, ins)
 
 
 def _entry(a: Any, i: int, j: int) -> Any:
@@ -199,4 +199,4 @@ def det(a: Any) -> Any:
 
 def slogdet(a: Any) -> tuple[Any, Any]:
     """(sign, log of the absolute value) of determinants of inexact[..., n, n]; (0, -inf) for singular matrices."""
-    return slogdet_p.bind(a)  # type: ignore[return-value]
+    return slogdet_p.bind(a)

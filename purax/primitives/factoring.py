@@ -82,7 +82,7 @@ class Cholesky(MatrixFunction):
                 b, "{}potrf", [a], [out, lapack.info_aval(out)], ([True], [True, False]), {"uplo": "L"}, [(0, 0)]
             )
             found = lapack.unless_failed(b, info, found)
-        return b.inline(lambda x: triangle(x, True), [found])  # type: ignore[no-any-return]
+        return b.inline(lambda x: triangle(x, True), [found])
 
 
 # --- LU -----------------------------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
 
 def lu(x: Any) -> tuple[Any, Any, Any]:
     """LU with partial pivoting of inexact[..., m, n]: packed factors, int32 pivots and row permutation (x[permutation] = L U)."""
-    return lu_p.bind(x)  # type: ignore[return-value]
+    return lu_p.bind(x)
 
 
 def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:

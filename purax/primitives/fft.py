@@ -18,7 +18,9 @@ from purax.core.trace import aval_of
 from purax.primitives import cast, elementwise, joining, lapack, shape
 from purax.primitives import complex as complex_parts
 
-__all__ = ["FftType", "fft"]
+__all__ = [
+    "FftType", "fft", "fft_p",
+]  # fmt: skip
 
 
 class FftType(enum.Enum):
@@ -30,14 +32,14 @@ class FftType(enum.Enum):
     IRFFT = 3
 
 
-_NUMPY = {
+_NUMPY: dict[FftType, Any] = {
     FftType.FFT: np.fft.fftn,
     FftType.IFFT: np.fft.ifftn,
     FftType.RFFT: np.fft.rfftn,
     FftType.IRFFT: np.fft.irfftn,
 }
-_COMPLEX = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
-_REAL = {c: r for r, c in _COMPLEX.items()}
+_COMPLEX: dict[Any, Any] = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
+_REAL: dict[Any, Any] = {c: r for r, c in _COMPLEX.items()}
 
 
 class FFT(Primitive):

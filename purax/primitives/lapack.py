@@ -64,7 +64,7 @@ def call(
         f"operand_layouts = [{layouts(ins, matrices[0])}], result_layouts = [{layouts(outs, matrices[1])}], "
         f"output_operand_aliases = [{alias}]}} : ({', '.join(x.hlo for x in ins)}) -> {results if len(outs) == 1 else f'({results})'}"
     )
-    return b.emit_many(text, outs)  # type: ignore[no-any-return]
+    return b.emit_many(text, outs)
 
 
 def _attribute(value: Any) -> str:
@@ -217,7 +217,7 @@ class MatrixFunction(Primitive):
         """The results for operands without elements, which no kernel needs to see; None for all others."""
         if all(x.aval.size for x in ins):
             return None
-        found = self.reference(*[np.zeros(x.shape, x.dtype) for x in ins], **params)  # type: ignore[attr-defined]
+        found = self.reference(*[np.zeros(x.shape, x.dtype) for x in ins], **params)
         return [b.constant(value, aval) for value, aval in zip(found, outs, strict=True)]
 
 

@@ -24,7 +24,9 @@ from purax.core.stage import stage
 from purax.core.trace import aval_of, is_tracer
 from purax.primitives import base, elementwise, joining, operands, reduction, shape
 
-__all__ = ["reduce"]
+__all__ = [
+    "reduce", "reduce_p",
+]  # fmt: skip
 
 
 # --- the user's function ------------------------------------------------------------------------------------------------------
@@ -137,7 +139,7 @@ def tangent_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
 
         closed = stage(run, [*avals, *(a for a, m in zip(avals, moving, strict=True) if m)], kind="jvp")
         found = jaxpr.derived["scalar tangent"] = intern(closed.jaxpr)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def pair_combine(jaxpr: Jaxpr, values: Sequence[Any]) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
@@ -273,7 +275,7 @@ class Reduce(Primitive):
         results = ", ".join(o.hlo for o in outs)
         dims = ", ".join(map(str, dimensions))
         attributes = f"{{dimensions = array<i64{': ' if dims else ''}{dims}>}}"
-        return b.emit_many(f'"stablehlo.reduce"({names}) ({region}) {attributes} : ({types}) -> ({results})', outs)  # type: ignore[no-any-return]
+        return b.emit_many(f'"stablehlo.reduce"({names}) ({region}) {attributes} : ({types}) -> ({results})', outs)
 
 
 def _rows(x: Any, axes: Sequence[int], rest: Sequence[int]) -> Any:
@@ -287,7 +289,7 @@ def _rows(x: Any, axes: Sequence[int], rest: Sequence[int]) -> Any:
 def region_of(b: Any, jaxpr: Jaxpr, initial: Sequence[Any]) -> str:
     """The body of a reduction: accumulated scalars, then elements."""
     scalars = [x.aval.strip_weak() for x in initial]
-    return b.block([*scalars, *scalars], lambda inner, *values: inner.jaxpr(jaxpr, values))  # type: ignore[no-any-return]
+    return b.block([*scalars, *scalars], lambda inner, *values: inner.jaxpr(jaxpr, values))
 
 
 reduce_p = Reduce("reduce")

@@ -19,7 +19,9 @@ from purax.core.trace import aval_of
 from purax.primitives import cast, elementwise, joining, shape
 
 __all__ = [
-    "argmax", "argmin", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "reduce_xor",
+    "argmax", "argmax_p", "argmin", "argmin_p", "reduce_and", "reduce_and_p", "reduce_max", "reduce_max_p",
+    "reduce_min", "reduce_min_p", "reduce_or", "reduce_or_p", "reduce_prod", "reduce_prod_p", "reduce_sum",
+    "reduce_sum_p", "reduce_xor", "reduce_xor_p",
 ]  # fmt: skip
 
 
@@ -360,7 +362,7 @@ class ArgExtremum(Primitive):
             beyond = shape.full_like(places, sizes[axes[0]] - 1)
             return cast.convert_element_type(reduce_min(elementwise.select(hits, places, beyond), axes), index_dtype)
 
-        return b.inline(find, ins)  # type: ignore[no-any-return]
+        return b.inline(find, ins)
 
 
 class ArgMax(ArgExtremum):

@@ -239,7 +239,7 @@ class QR(MatrixFunction):
             q = householder_product_p.bind1(lapack.padded(left, 0, k - min(n, k)), taus)
             return q, triangle(lapack.block_of(packed, k, n), False), *pivots
 
-        return b.inline(compose, ins)  # type: ignore[no-any-return]
+        return b.inline(compose, ins)
 
 
 # --- reduced forms ------------------------------------------------------------------------------------------------------------
@@ -331,12 +331,12 @@ tridiagonal_p = Tridiagonal("tridiagonal")
 
 def geqrf(a: Any) -> tuple[Any, Any]:
     """QR in packed form: R above the reflectors, and their factors."""
-    return geqrf_p.bind(a)  # type: ignore[return-value]
+    return geqrf_p.bind(a)
 
 
 def geqp3(a: Any, jpvt: Any) -> tuple[Any, Any, Any]:
     """QR with column pivoting in packed form: packed matrix, pivots counted from 1, factors."""
-    return geqp3_p.bind(a, jpvt)  # type: ignore[return-value]
+    return geqp3_p.bind(a, jpvt)
 
 
 def householder_product(a: Any, taus: Any) -> Any:
@@ -356,9 +356,9 @@ def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma:
 
 def hessenberg(a: Any) -> tuple[Any, Any]:
     """Reduction to Hessenberg form: the form packed with its reflectors, and their factors."""
-    return hessenberg_p.bind(a)  # type: ignore[return-value]
+    return hessenberg_p.bind(a)
 
 
 def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
     """Reduction of Hermitian matrices to tridiagonal form: packed reflectors, diagonal, off-diagonal, factors."""
-    return tridiagonal_p.bind(a, lower=bool(lower))  # type: ignore[return-value]
+    return tridiagonal_p.bind(a, lower=bool(lower))

@@ -18,7 +18,9 @@ from purax.core.trace import aval_of
 from purax.primitives import barrier, base, elementwise, joining, operands, reduction, shape, window
 from purax.primitives.convolution import dilated
 
-__all__ = ["select_and_gather_add_p", "select_and_scatter_add_p"]
+__all__ = [
+    "select_and_gather_add_p", "select_and_scatter_add_p",
+]  # fmt: skip
 
 
 def _fill(select: str, dtype: Any) -> Any:
@@ -87,7 +89,7 @@ class SelectAndGatherAdd(Selection):
         """A running choice over slices; over pairs in a `reduce_window` for windows of many places."""
         g = window.geometry_of(params)
         if math.prod(g.dimensions) <= window.SOME:
-            return b.inline(_gather, ins, g=g, select=select)  # type: ignore[no-any-return]
+            return b.inline(_gather, ins, g=g, select=select)
         (tangents, operand), (out,) = ins, outs
         scalars = [array_aval((), operand.dtype), array_aval((), tangents.dtype)]
 

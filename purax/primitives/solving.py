@@ -250,7 +250,7 @@ class FactoredSolve(MatrixFunction):
             _, inverse = sorting.sort([permutation, columns], dimension=aval_of(permutation).ndim - 1, num_keys=1)
             return factoring.rows_of(y, inverse)
 
-        return b.inline(backward if transposed else forward, ins[1:])  # type: ignore[no-any-return]
+        return b.inline(backward if transposed else forward, ins[1:])
 
 
 triangular_solve_p = TriangularSolve("triangular_solve")

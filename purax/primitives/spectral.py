@@ -256,14 +256,14 @@ class Eig(MatrixFunction):
         w, vl, vr = self.bind(a, left=True, right=True)
         da = cast.convert_element_type(da, aval_of(w).dtype)
         inner = solving.linear_solve(vr, matmul(da, vr))
-        outs, changes = [w], [lapack.diagonal(inner)]
+        found, changes = [w], [lapack.diagonal(inner)]
         if left:
-            outs.append(vl)
+            found.append(vl)
             changes.append(self._vectors(vl, lapack.conjugated(w), solving.linear_solve(vl, matmul(adjoint(da), vl))))
         if right:
-            outs.append(vr)
+            found.append(vr)
             changes.append(self._vectors(vr, w, inner))
-        return tuple(outs), tuple(changes)
+        return tuple(found), tuple(changes)
 
     @staticmethod
     def _vectors(v: Any, w: Any, inner: Any) -> Any:

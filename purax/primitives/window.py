@@ -26,7 +26,10 @@ from purax.core.trace import aval_of
 from purax.primitives import convolution, elementwise, joining, operands, reducer, reduction, selecting, shape
 from purax.primitives.convolution import Window, dilated
 
-__all__ = ["reduce_window", "reduce_window_max", "reduce_window_min", "reduce_window_sum"]
+__all__ = [
+    "reduce_window", "reduce_window_max", "reduce_window_max_p", "reduce_window_min", "reduce_window_min_p",
+    "reduce_window_p", "reduce_window_shape_tuple", "reduce_window_sum", "reduce_window_sum_p",
+]  # fmt: skip
 
 _FEW = 16  # places of a window that are laid out as slices in one pass
 SOME = 64  # places along one axis that are laid out as slices
@@ -69,7 +72,8 @@ def geometry_of(params: dict[str, Any]) -> Geometry:
 
 def check_geometry(operand: ShapedArray, g: Geometry) -> None:
     """Raise ShapeError unless the geometry fits the operand."""
-    for name, field in zip(_NAMES, g, strict=True):
+    fields: Any = zip(_NAMES, g, strict=True)
+    for name, field in fields:
         if len(field) != operand.ndim:
             raise errors.ShapeError(f"{name} must have one entry per axis of the operand ({operand.ndim}), got {field}")
         if name != "padding" and any(v < 1 for v in field):
@@ -160,7 +164,7 @@ def native(b: Any, ins: Any, outs: Any, g: Geometry, region: str) -> list[Any]:
     )
     return b.emit_many(
         f'"stablehlo.reduce_window"({names}) ({region}) {{{attributes}}} : ({types}) -> ({results})', outs
-    )  # type: ignore[no-any-return]
+    )
 
 
 # --- sum, maximum, minimum ----------------------------------------------------------------------------------------------------
@@ -464,3 +468,14 @@ def reduce_window(
     ):
         return tree.unflatten(structure, [known.bind1(arrays[0], **g.params())])
     return tree.unflatten(structure, reduce_window_p.bind(*arrays, *initial, jaxpr=jaxpr, **g.params()))
+
+
+def reduce_window_shape_tuple(
+    operand_shape: Any, window_dimensions: Any, window_strides: Any, padding: Any, base_dilation: Any = None,
+    window_dilation: Any = None,
+) -> tuple[int, ...]:  # fmt: skip
+    """Shape of the result of `reduce_window`."""
+    sizes = tuple(operand_shape)
+    return canonical_geometry(sizes, window_dimensions, window_strides, padding, base_dilation, window_dilation).out(
+        sizes
+    )

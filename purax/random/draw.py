@@ -8,7 +8,8 @@ from typing import Any
 
 from purax import dtypes, errors
 from purax.control.jit import JitFunction, jit
-from purax.core.trace import aval_of
+from purax.control.sharded import with_sharding_constraint
+from purax.core.trace import Tracer, aval_of
 from purax.primitives import cast, shape as shapes
 from purax.runtime.transfer import device_put
 
@@ -119,4 +120,6 @@ def to(x: Any, dtype: Any, shape: tuple[int, ...] | None = None) -> Any:
 
 def placed(x: Any, sharding: Any) -> Any:
     """A draw with the layout that was asked for."""
-    return x if sharding is None else device_put(x, sharding)
+    if sharding is None:
+        return x
+    return with_sharding_constraint(x, sharding) if isinstance(x, Tracer) else device_put(x, sharding)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def typed_key(name: str, given: Any, batched: bool = False) -> tuple[Any, bool]:
     """
     dtype = getattr(given, "dtype", None)
     raw = type(dtype) is not dtypes.KeyDtype
-    result = wrap(given, generator_of(None)) if raw else given
+    result = _from_words(given) if raw else given
     if not batched and result.aval.ndim:
         raise ValueError(
             f"{name} accepts a single key, but was given a key array of shape {result.aval.shape} != (). Use purax.vmap for batching."
@@ -70,6 +71,20 @@ def single_key(name: str, given: Any) -> Any:
     if aval is not None and aval.ndim == 0 and type(aval.dtype) is dtypes.KeyDtype:
         return given
     return typed_key(name, given)[0]
+
+
+def _from_words(words: Any) -> Any:
+    """Raw words as a key of the default generator; what `jax_legacy_prng_key` says of them is obeyed."""
+    result = wrap(words, generator_of(None))
+    mode = config.read("jax_legacy_prng_key")
+    if mode != "allow":
+        message = (
+            "Legacy uint32 key array passed as key to random function. Make keys by random.key(), or set jax_legacy_prng_key to 'allow'."
+        )
+        if mode == "error":
+            raise ValueError(message)
+        warnings.warn(message, stacklevel=5)
+    return result
 
 
 def wrap(words: Any, impl: Generator) -> Any:
@@ -88,6 +103,9 @@ def wrap(words: Any, impl: Generator) -> Any:
 
 def _seeded(name: str, seed: Any, impl: Any) -> Any:
     made = generator_of(impl)
+    offset = config.read("jax_random_seed_offset")
+    if offset:
+        seed = seed + offset
     if type(seed) is int and current.get() is None:
         seed = np.int64(seed)  # raises OverflowError beyond 64 bits
     dtype = getattr(seed, "dtype", None)

@@ -286,18 +286,25 @@ def make_array_from_callback(
     """
     shape = tuple(shape)
     piece = sharding.shard_shape(shape)
-    made: dict[Any, np.ndarray] = {}
+    made: dict[Any, tuple[np.ndarray, ShapedArray]] = {}
     parts = []
     for device, index in zip(sharding.device_assignment, shard_slices(sharding, shape), strict=True):
         if is_local(device):
             key = _bounds(index)
             if key not in made:
-                made[key] = np.asarray(data_callback(index), None if dtype is None else dtypes.named(dtype))
-                if made[key].shape != piece:
-                    raise ValueError(f"The callback gave shape {made[key].shape} for the piece {index}, not {piece}.")
-            aval = array_aval(piece, dtypes.narrow(made[key].dtype) if dtype is None else made[key].dtype)
-            parts.append(put(made[key], aval, buffers.single_placement(device)))
+                made[key] = _piece(data_callback(index), None if dtype is None else dtypes.named(dtype))
+                if made[key][1].shape != piece:
+                    raise ValueError(f"The callback gave shape {made[key][1].shape} for the piece {index}, not {piece}.")
+            parts.append(put(*made[key], buffers.single_placement(device)))
     return make_array_from_single_device_arrays(shape, sharding, parts)
+
+
+def _piece(value: Any, dtype: Any) -> tuple[np.ndarray, ShapedArray]:
+    """A host value (of random keys, the words) and its aval; of `dtype` if one is given."""
+    if isinstance(getattr(value, "dtype", None), dtypes.KeyDtype):
+        return value.host, value.aval
+    host = np.asarray(value, dtype)
+    return host, array_aval(host.shape, dtypes.narrow(host.dtype) if dtype is None else host.dtype)
 
 
 def make_array_from_process_local_data(

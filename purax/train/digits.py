@@ -21,7 +21,7 @@ from purax.train.checkpoint.format import read_file
 from purax.train.loop import Result, fit
 from purax.train.metrics import History, count_correct
 from purax.train.state import TrainState
-from purax.transforms.reverse import value_and_grad
+from purax.transforms.grad import value_and_grad
 
 __all__ = [
     "OPTIMIZERS",

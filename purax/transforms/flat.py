@@ -9,25 +9,29 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors, tree
-from purax.core.source import format_source
 from purax.core.trace import aval_of
 
-__all__ = ["OutStore", "argument_names", "check_arrays", "flat_function", "float0_zeros", "normal_argnums"]
+__all__ = [
+    "OutStore", "argument_names", "check_arrays", "flat_function", "float0_zeros", "like", "name_of", "normal_argnums",
+]  # fmt: skip
 
 
 class OutStore:
-    """What a flat function leaves behind: the structure of its output and its auxiliary data."""
+    """What a flat function leaves behind: the structure of its output and of its auxiliary data.
 
-    __slots__ = ("aux_leaves", "aux_tree", "out_tree")
+    The leaves of the auxiliary data are the last outputs of the flat function, so they leave the transformation as outputs do.
+    """
+
+    __slots__ = ("aux_tree", "count", "out_tree")
 
     def __init__(self) -> None:
         self.out_tree: Any = None
         self.aux_tree: Any = None
-        self.aux_leaves: list[Any] = []
+        self.count = 0
 
-    def aux(self, strip: Callable[[Any], Any]) -> Any:
-        """Auxiliary data with `strip` applied to its leaves (tracers of the transformation become values)."""
-        return self.aux_tree.unflatten([strip(x) for x in self.aux_leaves])
+    def aux(self, outs: Sequence[Any]) -> Any:
+        """The auxiliary data among the outputs of the flat function."""
+        return self.aux_tree.unflatten(outs[self.count :])
 
 
 def flat_function(
@@ -47,8 +51,12 @@ def flat_function(
                     f"{name_of(fun)} was given has_aux=True, so it must return a pair (output, auxiliary data); it returned {_shape_of(out)}"
                 )
             out, aux = out
-            store.aux_leaves, store.aux_tree = tree.flatten(aux)
+            outs, store.out_tree = tree.flatten(out)
+            extra, store.aux_tree = tree.flatten(aux)
+            store.count = len(outs)
+            return [*outs, *extra]
         outs, store.out_tree = tree.flatten(out)
+        store.count = len(outs)
         return outs
 
     flat.__name__ = name_of(fun)
@@ -80,6 +88,15 @@ def argument_names(fun: Any, args: Sequence[Any], kwargs: dict[str, Any] | None 
     for key in sorted(kwargs or {}):
         out += [key + tree.keystr(path) for path, _ in tree.leaves_with_path((kwargs or {})[key])]
     return out
+
+
+def like(wrapper: Any, fun: Any, transform: str) -> Any:
+    """`wrapper` under the name and with the documentation of `fun`."""
+    wrapper.__name__ = name_of(fun)
+    wrapper.__qualname__ = f"{transform}({name_of(fun)})"
+    wrapper.__doc__ = getattr(fun, "__doc__", None)
+    wrapper.__wrapped__ = fun
+    return wrapper
 
 
 def check_arrays(what: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> None:
@@ -114,6 +131,3 @@ def normal_argnums(argnums: Any, count: int, what: str) -> tuple[int, ...]:
 def float0_zeros(shape: tuple[int, ...]) -> np.ndarray:
     """The tangent of integers and booleans."""
     return np.zeros(shape, dtypes.float0)
-
-
-__all__ += ["format_source", "name_of"]

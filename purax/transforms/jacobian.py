@@ -11,9 +11,9 @@ import numpy as np
 from purax import dtypes, tree
 from purax.core.trace import aval_of
 from purax.primitives import cast, elementwise, shape
-from purax.transforms.flat import argument_names, check_arrays, name_of, normal_argnums
+from purax.transforms.flat import argument_names, check_arrays, like, name_of, normal_argnums
 from purax.transforms.jvp import jvp
-from purax.transforms.reverse import _like, vjp
+from purax.transforms.vjp import vjp
 from purax.transforms.vmap import vmap
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
@@ -26,7 +26,7 @@ def jacfwd(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, hol
         chosen, rebuild = _chosen(fun, args, kwargs, argnums)
         leaves, treedef = tree.flatten(chosen)
         _check_inputs("jacfwd", leaves, holomorphic)
-        pushforward = lambda tangent: jvp(rebuild, (chosen,), (tangent,), has_aux=has_aux)  # noqa: E731
+        pushforward = lambda tangent: jvp(rebuild, (chosen,), (tangent,), has_aux=has_aux)
         basis = _basis(chosen)
         if has_aux:
             out, columns, aux = vmap(pushforward, out_axes=(None, -1, None))(basis)
@@ -36,7 +36,7 @@ def jacfwd(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, hol
         result = tree.map(lambda column: _split(column, leaves, treedef, -1), columns)
         return (result, aux) if has_aux else result
 
-    return _like(jacobian, fun, "jacfwd")
+    return like(jacobian, fun, "jacfwd")
 
 
 def jacrev(
@@ -75,13 +75,13 @@ def jacrev(
         result = tree.transpose(treedef, out_tree, treedef.unflatten(per_input))
         return (result, aux) if has_aux else result
 
-    return _like(jacobian, fun, "jacrev")
+    return like(jacobian, fun, "jacrev")
 
 
 def hessian(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable[..., Any]:
     """Hessian of `fun`: forward over reverse; structure as from `jacfwd(jacrev(fun))`."""
     inner = jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic)
-    return _like(jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic), fun, "hessian")
+    return like(jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic), fun, "hessian")
 
 
 def _chosen(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any) -> tuple[Any, Callable[[Any], Any]]:
@@ -142,9 +142,9 @@ def _check_inputs(what: str, leaves: list[Any], holomorphic: bool, allow_int: bo
         if holomorphic and not is_complex:
             raise TypeError(f"{what} with holomorphic=True requires inputs with complex dtype, but got {dtype}.")
         if not dtypes.is_inexact(dtype) and not allow_int:
-            raise TypeError(f"{what} requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but got {dtype}. If you want to use integer inputs, use vjp directly or set allow_int to True.")  # noqa: E501
+            raise TypeError(f"{what} requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but got {dtype}. If you want to use integer inputs, use vjp directly or set allow_int to True.")
         if what == "jacfwd" and is_complex and not holomorphic:
-            raise TypeError(f"{what} requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got {dtype}. For holomorphic differentiation, pass holomorphic=True.")  # noqa: E501
+            raise TypeError(f"{what} requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got {dtype}. For holomorphic differentiation, pass holomorphic=True.")
 
 
 def _check_outputs(what: str, leaves: list[Any], holomorphic: bool) -> None:
@@ -153,4 +153,4 @@ def _check_outputs(what: str, leaves: list[Any], holomorphic: bool) -> None:
         if holomorphic and not dtypes.issubdtype(dtype, np.complexfloating):
             raise TypeError(f"{what} with holomorphic=True requires outputs with complex dtype, but got {dtype}.")
         if what == "jacrev" and not holomorphic and not dtypes.issubdtype(dtype, np.floating):
-            raise TypeError(f"{what} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got {dtype}. For differentiation of functions with integer outputs, use vjp directly.")  # noqa: E501
+            raise TypeError(f"{what} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got {dtype}. For differentiation of functions with integer outputs, use vjp directly.")

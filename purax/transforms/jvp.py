@@ -7,14 +7,17 @@ on values without tangents are passed on untouched.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from purax import dtypes, errors, tree
+from purax import config, dtypes, errors, tree
+from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Jaxpr, intern
+from purax.core.leaks import check_leaks
 from purax.core.stage import StageTrace
 from purax.core.trace import Trace, Tracer, aval_of, bind_in, current
 from purax.primitives.base import instantiate, is_differentiable
@@ -81,7 +84,7 @@ def jvp_flat(
         outputs = fun(*inputs)
     finally:
         current.reset(token)
-    outs, out_tangents = [], []
+    outs, out_tangents, x = [], [], None
     for x in outputs:
         if type(x) is JVPTracer and x._trace is trace:
             outs.append(x.primal)
@@ -89,6 +92,10 @@ def jvp_flat(
         else:
             outs.append(x)
             out_tangents.append(None)
+    if config.check_tracer_leaks:
+        ended = weakref.ref(trace)
+        del trace, inputs, outputs, x
+        check_leaks(ended)
     return outs, out_tangents
 
 
@@ -166,16 +173,11 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
         )
     flat, store = flat_function(fun, treedef, has_aux=has_aux)
     checked = [_check_tangent(p, t) for p, t in zip(primals_flat, tangents_flat, strict=True)]
-    outs, out_tangents = jvp_flat(flat, primals_flat, checked)
-    out_tree = store.out_tree
-    full = [_explicit_tangent(t, o) for t, o in zip(out_tangents, outs, strict=True)]
-    result = out_tree.unflatten(outs), out_tree.unflatten(full)
-    return (*result, store.aux(strip)) if has_aux else result
-
-
-def strip(x: Any) -> Any:
-    """The primal of a tracer of a finished jvp."""
-    return x.primal if type(x) is JVPTracer else x
+    outs, out_tangents = jvp_flat(flat, [hooks.as_array(p) for p in primals_flat], checked)
+    out_tree, count = store.out_tree, store.count
+    full = [_explicit_tangent(t, o) for t, o in zip(out_tangents[:count], outs[:count], strict=True)]
+    result = out_tree.unflatten(outs[:count]), out_tree.unflatten(full)
+    return (*result, store.aux(outs)) if has_aux else result
 
 
 def _explicit_tangent(tangent: Any, out: Any) -> Any:

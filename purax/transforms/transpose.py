@@ -191,7 +191,7 @@ def _split(
     linear = Jaxpr([], [*residual_vars.values(), *tangent_vars], out_atoms, eqns, (), trace.name)
     linear, used = dead_code(linear)
     kept = [(p, v) for (p, v), u in zip(residual_vars.items(), used, strict=False) if u]
-    position = {t.var: ("in", i) for i, t in reversed(list(enumerate(inputs)))}
+    position = {t.variable: ("in", i) for i, t in reversed(list(enumerate(inputs)))}
     extra = []
     out_vars = [trace.atom(o) for o in outs]
     for j, var in enumerate(out_vars):
@@ -205,7 +205,7 @@ def _split(
         if primal not in position:
             position[primal] = ("out", len(outs) + len(extra))
             extra.append(primal)
-    forward = Jaxpr([], [t.var for t in inputs], [*out_vars, *extra], trace.eqns, (), trace.name)
+    forward = Jaxpr([], [t.variable for t in inputs], [*out_vars, *extra], trace.eqns, (), trace.name)
     forward, _ = dead_code(forward)
     return LinearParts(
         intern(forward), intern(linear), tuple([position[p] for p, _ in kept]), tuple([t is not None for t in out_tangents])

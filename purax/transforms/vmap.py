@@ -3,22 +3,23 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
-from purax import errors, tree
+from purax import config, errors, tree
 from purax.core.aval import array_aval
 from purax.core.axes import Axis, named_axes
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Jaxpr, intern
+from purax.core.leaks import check_leaks
 from purax.core.stage import StageTrace
 from purax.core.trace import Trace, Tracer, aval_of, bind_in, current
 from purax.primitives import shape as shapes
-from purax.transforms.flat import argument_names, check_arrays, flat_function, name_of
-from purax.transforms.reverse import _like
+from purax.transforms.flat import argument_names, check_arrays, flat_function, like, name_of
 
 __all__ = ["BatchTrace", "batch_flat", "batch_jaxpr", "batched_function", "vmap"]
 
@@ -106,10 +107,15 @@ def batch_flat(
             current.reset(token)
     outs: list[Any] = []
     out_dims: list[int | None] = []
+    x = None
     for x in outputs:
         own = type(x) is BatchTracer and x._trace is trace
         outs.append(x.value if own else x)
         out_dims.append(x.dim if own else None)
+    if config.check_tracer_leaks:
+        ended = weakref.ref(trace)
+        del trace, inputs, outputs, x
+        check_leaks(ended)
     return outs, out_dims
 
 
@@ -232,7 +238,7 @@ def vmap(
                 f"the function, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}"
             )
         leaves, treedef = tree.flatten((args, kwargs))
-        names = lambda: argument_names(fun, args, kwargs)  # noqa: E731
+        names = lambda: argument_names(fun, args, kwargs)
         axes = tree.flatten_axes("vmap in_axes", treedef, (in_axes, 0))
         arrays = [0 if a is None else x for x, a in zip(leaves, axes, strict=True)]  # what is not mapped may be anything
         check_arrays(f"vmap({name_of(fun)})", arrays, names)
@@ -245,7 +251,7 @@ def vmap(
         placed = [_place(o, d, w, size, fun) for o, d, w in zip(outs, out_dims, wanted, strict=True)]
         return store.out_tree.unflatten(placed)
 
-    mapped = _like(mapped, fun, "vmap")
+    mapped = like(mapped, fun, "vmap")
     mapped.__doc__ = (
         f"Vectorized version of {name_of(fun)}. Takes similar arguments as {name_of(fun)}, with an additional axis where `in_axes` says so."
         + (f"\n\nOriginal documentation:\n\n{fun.__doc__}" if getattr(fun, "__doc__", None) else "")
@@ -274,7 +280,7 @@ def _mapped_size(
         found.add(given)
     if not found:
         if not leaves:
-            raise ValueError(f"vmap wrapped function must be passed at least one argument containing an array, got empty *args and **kwargs ({name_of(fun)})")  # noqa: E501
+            raise ValueError(f"vmap wrapped function must be passed at least one argument containing an array, got empty *args and **kwargs ({name_of(fun)})")
         raise ValueError(f"vmap must have at least one non-None value in in_axes, or an axis_size (in_axes={in_axes})")
     if len(found) > 1:
         rows = "\n".join(

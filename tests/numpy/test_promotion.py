@@ -66,7 +66,7 @@ def test_under_jit_a_python_scalar_stays_weak():
 def test_what_is_no_array_is_refused_by_name_position_and_type():
     with pytest.raises(errors.NonArrayArgumentError, match=r"add requires .* got <class 'list'> at position 1"):
         pnp.add(pnp.ones(2), [1, 2])
-    with pytest.raises(TypeError, match="sin requires .* <class 'str'>"):
+    with pytest.raises(TypeError, match=r"sin requires .* <class 'str'>"):
         pnp.sin("x")
 
 

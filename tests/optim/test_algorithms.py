@@ -8,7 +8,7 @@ from purax import numpy as pnp
 from purax import optim, tree
 from purax.control.jit import jit
 from purax.control.loop import scan
-from purax.transforms.reverse import value_and_grad
+from purax.transforms.grad import value_and_grad
 
 # Each optimizer with a learning rate that suits the two problems below, and the steps it is given.
 OPTIMIZERS = {

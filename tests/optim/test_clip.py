@@ -4,7 +4,7 @@ import pytest
 
 from purax import numpy as pnp
 from purax import optim
-from purax.transforms.reverse import grad
+from purax.transforms.grad import grad
 
 
 def apply(tx, updates, params=None):

@@ -6,7 +6,7 @@ import pytest
 
 from purax import numpy as pnp
 from purax import optim
-from purax.transforms.reverse import grad
+from purax.transforms.grad import grad
 
 
 def test_integer_labels_give_the_loss_of_one_hot_labels_over_any_axes():

@@ -7,7 +7,7 @@ import pytest
 
 import purax
 from purax import errors
-from purax.primitives import barrier, contraction, reduction
+from purax.primitives import barrier, contraction, dot_algorithm, ragged, reduction
 from tests.laws.sample import BadSample, Sample
 
 rng = np.random.default_rng(0)
@@ -109,3 +109,34 @@ def test_merging_axes_leaves_matrices_in_the_program():
         .as_text()
     )
     assert "tensor<12x3xf32>" in text
+
+
+def test_algorithms_round_operands_and_keep_the_dtype():
+    a, b = normal(8, 8), normal(8, 8)
+    for preset in dot_algorithm.DotAlgorithmPreset:
+        got = contraction.dot(a, b, precision=preset)
+        assert got.dtype == np.float32
+        np.testing.assert_allclose(got, a @ b, rtol=0.1, atol=0.1)
+    rounded = contraction.dot(a, b, precision=dot_algorithm.DotAlgorithmPreset.BF16_BF16_F32)
+    want = a.astype(BF16).astype(np.float32) @ b.astype(BF16).astype(np.float32)
+    np.testing.assert_allclose(rounded, want, rtol=1e-5, atol=1e-5)
+    custom = dot_algorithm.DotAlgorithm(BF16, BF16, np.float32)
+    np.testing.assert_array_equal(contraction.dot(a, b, precision=custom), rounded)
+
+
+def test_ragged_products_give_each_group_its_matrix():
+    x, w, sizes = normal(6, 2), normal(3, 2, 4), np.array([2, 1, 2], np.int32)
+    want = np.concatenate([x[:2] @ w[0], x[2:3] @ w[1], x[3:5] @ w[2], np.zeros((1, 4))])
+    np.testing.assert_allclose(ragged.ragged_dot(x, w, sizes), want, rtol=1e-5, atol=1e-6)
+    part = ragged.ragged_dot(x, w[1:], sizes, group_offset=np.array([1], np.int32))
+    np.testing.assert_allclose(part, np.concatenate([np.zeros((2, 4)), want[2:]]), rtol=1e-5, atol=1e-6)
+    gradient = purax.grad(lambda v: reduction.reduce_sum(ragged.ragged_dot(x, v, sizes), (0, 1)))(w)
+    np.testing.assert_allclose(gradient[0], np.repeat(x[:2].sum(0)[:, None], 4, 1), rtol=1e-5, atol=1e-6)
+
+
+def test_ragged_contracting_axes_give_a_result_for_each_group():
+    x, y, sizes = normal(6, 2), normal(6, 3), np.array([2, 1, 2], np.int32)
+    numbers = ragged.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), (0,), ())
+    got = ragged.ragged_dot_general(x, y, sizes, numbers)
+    want = np.stack([x[:2].T @ y[:2], x[2:3].T @ y[2:3], x[3:5].T @ y[3:5]])
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)

@@ -18,7 +18,7 @@ from purax.linen import initializers
 from purax.linen.module import Module
 from purax.linen.scope import Variable
 from purax.primitives.contraction import dot_general
-from purax.transforms.reverse import vjp
+from purax.transforms.vjp import vjp
 
 __all__ = ["Fp8DirectDotGeneralOp", "Fp8DotGeneral", "Fp8DotGeneralOp", "Fp8Einsum", "NANOOFp8DotGeneralOp"]
 

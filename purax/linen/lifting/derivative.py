@@ -13,7 +13,7 @@ from purax.control.custom import custom_vjp as custom_vjp_of_arrays
 from purax.linen.filters import Filter
 from purax.linen.lifting.pack import Packed
 from purax.transforms import jvp as forward
-from purax.transforms import reverse
+from purax.transforms import vjp as reverse
 
 __all__ = ["custom_vjp", "jvp", "value_and_grad", "vjp"]
 

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What custom derivative rules are made of: user functions on leaves that compare equal when their parts do.
+
+In eager code the primitives of `custom_jvp.py` and `custom_vjp.py` carry callables, so the user's function may look at values.
+Under `jit` and in loop bodies the function becomes a program and the rules stay callables, wrapped in these objects.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from purax import dtypes, errors, tree
+from purax.core.axes import Axis
+from purax.core.ir import intern, open_constants
+from purax.core.stage import stage
+from purax.core.trace import Tracer, aval_of
+from purax.primitives.base import instantiate, is_differentiable
+from purax.transforms.flat import float0_zeros, name_of
+from purax.transforms.vmap import batched_function
+
+__all__ = ["BatchedFunction", "CustomFunction", "FlatFunction", "Rule", "SymbolicZero"]
+
+
+class Rule:
+    """A flat callable that is equal to another made of the same parts."""
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
+        try:
+            self._hash = hash(parts)
+        except TypeError:  # a part cannot be hashed: equal to itself only
+            self.parts = (object(),)
+            self._hash = id(self)
+        self.__name__ = type(self).__name__.lower().strip("_")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.parts == other.parts  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+class FlatFunction(Rule):
+    """The user's function on leaves; remembers the structure of its output."""
+
+    def __init__(self, fun: Any, in_tree: Any, static: Any, extra: Any = None) -> None:
+        super().__init__(fun, in_tree, static, extra)
+        self.fun, self.in_tree, self.static = fun, in_tree, static
+        self.out_tree: Any = None
+        self.__name__ = name_of(fun)
+
+    def arguments(self, leaves: Sequence[Any]) -> list[Any]:
+        """All arguments, the non-differentiated ones in their places."""
+        return insert(list(self.in_tree.unflatten(leaves)), self.static)
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        """Leaves of the output."""
+        outs, self.out_tree = tree.flatten(self.fun(*self.arguments(leaves)))
+        return outs
+
+
+class BatchedFunction(Rule):
+    """A flat function, mapped; outputs carry the axis in front."""
+
+    def __init__(self, fun: Any, axis: Axis, dims: Any) -> None:
+        super().__init__(fun, axis, dims)
+        self.mapped = batched_function(fun, axis, dims)
+        self.__name__ = fun.__name__
+
+    def __call__(self, *operands: Any) -> list[Any]:
+        """Outputs with the axis in front."""
+        return self.mapped(*operands)
+
+
+class SymbolicZero:
+    """A tangent or cotangent known to be zero, given to rules that ask for symbolic zeros."""
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval if is_differentiable(aval.dtype) else aval.update(dtype=dtypes.float0)
+        self.shape, self.dtype = self.aval.shape, self.aval.dtype
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.aval.str_short()})"
+
+
+def explicit_tangent(tangent: Any, primal: Any) -> Any:
+    aval = aval_of(primal)
+    return instantiate(tangent, primal) if is_differentiable(aval.dtype) else float0_zeros(aval.shape)
+
+
+def insert(args: list[Any], static: Sequence[tuple[int, Any]]) -> list[Any]:
+    for position, value in static:
+        args.insert(position, value)
+    return args
+
+
+def as_program(params: dict[str, Any], operands: tuple[Any, ...], kind: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Operands and params of a call whose function has become a program, its constants first."""
+    if params["jaxpr"] is not None:
+        return operands, params
+    closed = stage(params["fun"], [aval_of(x) for x in operands], params["fun"].__name__, kind=kind)
+    jaxpr, consts = open_constants(closed)
+    return (*consts, *operands), {"fun": None, "jaxpr": intern(jaxpr), "rule": params["rule"], "consts": len(consts)}
+
+
+# --- the decorators -----------------------------------------------------------------------------------------------------------
+
+
+class CustomFunction:
+    """What both decorators share: resolution of arguments, the non-differentiated ones apart."""
+
+    traced_statics = True  # whether arguments that are not differentiated may be traced
+
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()) -> None:
+        self.fun = fun
+        nums = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        names = (nondiff_argnames,) if isinstance(nondiff_argnames, str) else tuple(nondiff_argnames)
+        self.signature = _signature(fun)
+        if self.signature is not None and names:
+            order = list(self.signature.parameters)
+            nums = (*nums, *(order.index(n) for n in names))
+        self.nondiff_argnums = tuple(sorted(set(nums)))
+        for field in ("__name__", "__qualname__", "__doc__", "__module__"):
+            if hasattr(fun, field):
+                setattr(self, field, getattr(fun, field))
+        self.__wrapped__ = fun
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else _Method(self, instance)
+
+    def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], list[tuple[int, Any]], Any]:
+        args = _positional(self.signature, args, kwargs, self.fun)
+        count = len(args)
+        positions = {n + count if n < 0 else n for n in self.nondiff_argnums}
+        static = [(i, args[i]) for i in sorted(positions) if i < count]
+        for i, value in static:
+            if isinstance(value, Tracer) and not self.traced_statics:
+                raise errors.UnexpectedTracerError(
+                    f"Found a JAX Tracer object passed as an argument to a custom_vjp function in a position indicated by nondiff_argnums as "
+                    f"non-differentiable: argument {i} of {name_of(self.fun)}. Tracers cannot be passed as non-differentiable arguments to "
+                    "custom_vjp functions; instead, nondiff_argnums should only be used for arguments that can't be or contain tracers, "
+                    "e.g. function-valued arguments. Return None for its cotangent instead."
+                )
+        leaves, in_tree = tree.flatten(tuple(a for i, a in enumerate(args) if i not in positions))
+        return leaves, static, in_tree
+
+
+class _Method:
+    """A custom-derivative method bound to its instance, which is not differentiated unless it is a pytree of arrays."""
+
+    def __init__(self, function: Any, instance: Any) -> None:
+        self.function, self.__self__ = function, instance
+        self.__name__ = name_of(function.fun)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(self.__self__, *args, **kwargs)
+
+
+def _signature(fun: Any) -> inspect.Signature | None:
+    try:
+        return inspect.signature(fun)
+    except (TypeError, ValueError):
+        return None
+
+
+def _positional(signature: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fun: Any) -> tuple[Any, ...]:
+    """Arguments by position, defaults filled in."""
+    if signature is None:
+        if kwargs:
+            raise TypeError(f"{name_of(fun)}: keyword arguments of a function with custom derivatives need a signature")
+        return args
+    if any(p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in signature.parameters.values()) and kwargs:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        if bound.kwargs:
+            raise TypeError(
+                f"The following keyword arguments could not be resolved to positions: {', '.join(bound.kwargs)} of {name_of(fun)}; "
+                "functions with custom derivatives take their arguments by position."
+            )
+        return bound.args
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.args
+
+
+def flat_out_tree(flat: FlatFunction, leaves: Sequence[Any]) -> Any:
+    """Structure of the output; found by tracing when only the user's rule has run."""
+    if flat.out_tree is None:
+        stage(flat, [aval_of(x) for x in leaves], flat.__name__)
+    return flat.out_tree

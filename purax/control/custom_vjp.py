@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`custom_vjp`: reverse-mode rules given by users; forward mode is derived from them by transposing once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from purax import dtypes, errors, tree
+from purax.control.custom_jvp import CustomJvpCall
+from purax.control.custom_rules import (
+    BatchedFunction,
+    CustomFunction,
+    FlatFunction,
+    Rule,
+    SymbolicZero,
+    as_program,
+    flat_out_tree,
+)
+from purax.core.axes import Axis
+from purax.core.interpret import reference_eval
+from purax.core.ir import open_constants
+from purax.core.primitive import Linear, Primitive, Undefined
+from purax.core.stage import stage
+from purax.core.trace import aval_of
+from purax.primitives import cast, reduction, shape
+from purax.primitives.base import instantiate, is_differentiable, is_linear, zeros_of
+from purax.transforms.flat import float0_zeros, name_of
+from purax.transforms.transpose import backward_pass
+from purax.transforms.vmap import batch_flat, batch_jaxpr, to_front
+
+__all__ = ["CustomVJPPrimal", "custom_vjp", "custom_vjp_call_p"]
+
+
+class _VjpRule(Rule):
+    """The user's forward and backward functions on leaves."""
+
+    def __init__(self, forward: Any, backward: Any, flat: FlatFunction, symbolic: bool) -> None:
+        super().__init__(forward, backward, flat, symbolic)
+        self.forward, self.backward, self.flat, self.symbolic = forward, backward, flat, symbolic
+
+    def run_forward(self, primals: Sequence[Any], perturbed: Sequence[bool]) -> tuple[list[Any], list[Any], Any]:
+        """Outputs, array residuals, and how to put the residuals together again."""
+        given = primals
+        if self.symbolic:
+            given = [CustomVJPPrimal(p, m) for p, m in zip(primals, perturbed, strict=True)]
+        result = self.forward(*self.flat.arguments(given))
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise TypeError(
+                f"Custom VJP fwd rule {name_of(self.forward)} for function {self.flat.__name__} must produce a pair (list or tuple of length two) "
+                f"where the first element represents the primal output and the second element represents residuals (i.e. values stored from "
+                f"the forward pass for use on the backward pass), but got {result!r}."
+            )
+        outs, out_tree = tree.flatten(result[0])
+        if self.flat.out_tree is not None and self.flat.out_tree != out_tree:
+            raise TypeError(
+                f"Custom VJP fwd rule {name_of(self.forward)} for function {self.flat.__name__} must produce a pair (list or tuple of length two) "
+                f"where the first element represents the primal output (equal to the output of the custom_vjp-decorated function "
+                f"{self.flat.__name__}) of structure {self.flat.out_tree}, but got {out_tree}."
+            )
+        self.flat.out_tree = out_tree
+        leaves, residual_tree = tree.flatten(result[1])
+        arrays = [_is_array(x) for x in leaves]
+        rebuild = _Residuals(residual_tree, tuple(arrays), tuple([x for x, a in zip(leaves, arrays, strict=True) if not a]), out_tree)
+        return outs, [x for x, a in zip(leaves, arrays, strict=True) if a], rebuild
+
+    def run_backward(self, residuals: Any, values: Sequence[Any], cotangents: Sequence[Any], out_avals: Sequence[Any], in_avals: Sequence[Any]) -> list[Any]:
+        """Cotangents of the leaves of the arguments (None where zero)."""
+        if self.symbolic:
+            given = [SymbolicZero(a) if c is None else c for c, a in zip(cotangents, out_avals, strict=True)]
+        else:
+            given = [
+                c if c is not None else zeros_of(a.strip_weak()) if is_differentiable(a.dtype) else float0_zeros(a.shape)
+                for c, a in zip(cotangents, out_avals, strict=True)
+            ]
+        out = self.backward(*[v for _, v in self.flat.static], residuals.unflatten(values), residuals.out_tree.unflatten(given))
+        return self._flat_cotangents(out, in_avals)
+
+    def _flat_cotangents(self, out: Any, in_avals: Sequence[Any]) -> list[Any]:
+        in_tree = self.flat.in_tree
+        name = f"Custom VJP bwd rule {name_of(self.backward)} for function {self.flat.__name__}"
+        if isinstance(out, list) and len(out) == in_tree.num_leaves and len(tree.treedef_children(in_tree)) == len(out):
+            out = tuple(out)
+        if not isinstance(out, tuple) or len(out) != len(tree.treedef_children(in_tree)):
+            raise TypeError(
+                f"{name} must produce a tuple of length equal to the primal args tuple, but the bwd output {out!r} has "
+                f"{'length ' + str(len(out)) if isinstance(out, (tuple, list)) else 'type ' + type(out).__name__}, "
+                f"whereas {len(tree.treedef_children(in_tree))} were expected."
+            )
+        flat: list[Any] = []
+        for child, value in zip(tree.treedef_children(in_tree), out, strict=True):
+            try:
+                entries = tree.flatten_axes(name, child, value)
+            except errors.TreeMismatchError:
+                raise TypeError(
+                    f"{name} must produce an output with the same container (pytree) structure as the args tuple of the primal "
+                    f"function, and in particular must produce a tuple of length equal to the number of arguments to the primal "
+                    f"function, but got output structure {tree.structure(value)} for an argument of structure {child}."
+                ) from None
+            flat += [_nothing_if_zero(e) for e in entries]
+        for i, (c, a) in enumerate(zip(flat, in_avals, strict=True)):
+            if c is None or not is_differentiable(a.dtype):
+                flat[i] = None
+                continue
+            have = aval_of(c)
+            if have.shape != a.shape:
+                raise ValueError(
+                    f"{name} must produce cotangents with the shapes of the primal inputs, but output {i} is "
+                    f"{have.str_short()} where the input is {a.str_short()}."
+                )
+            if have.dtype != a.dtype or have.weak_type:
+                flat[i] = cast.convert_element_type(c, a.dtype)
+        return flat
+
+
+def _nothing_if_zero(x: Any) -> Any:
+    return None if type(x) is SymbolicZero or getattr(x, "dtype", None) == dtypes.float0 else x
+
+
+def _is_array(x: Any) -> bool:
+    try:
+        aval_of(x)
+    except TypeError:
+        return False
+    return True
+
+
+class CustomVJPPrimal:
+    """Argument of a forward rule that asks for symbolic zeros: the value, and whether it is differentiated."""
+
+    def __init__(self, value: Any, perturbed: bool) -> None:
+        self.value, self.perturbed = value, perturbed
+
+
+class _Residuals(Rule):
+    """How the leaves saved by a forward rule go back into the user's structure; leaves that are no arrays stay as they are."""
+
+    def __init__(self, residual_tree: Any, arrays: tuple[bool, ...], others: tuple[Any, ...], out_tree: Any) -> None:
+        super().__init__(residual_tree, arrays, others, out_tree)
+        self.residual_tree, self.arrays, self.others, self.out_tree = residual_tree, arrays, others, out_tree
+
+    def unflatten(self, values: Sequence[Any]) -> Any:
+        """The residuals as the user made them."""
+        rest, others = iter(values), iter(self.others)
+        return self.residual_tree.unflatten([next(rest) if a else next(others) for a in self.arrays])
+
+
+class CustomVjpCall(Primitive):
+    """Call of a function with forward and backward rules; see CustomJvpCall."""
+
+    types_axes = True
+
+    run = CustomJvpCall.run
+    unfold = CustomJvpCall.unfold
+    transpose = Undefined("the derivative of a custom_vjp function is given by its rules")
+
+    def stage(self, trace: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        """Record the function as a program, with its rules."""
+        operands, params = as_program(params, operands, "custom_vjp")
+        return trace.record(self, operands, params)  # type: ignore[no-any-return]
+
+    def infer(self, *avals: Any, fun: Any, jaxpr: Any, rule: Any, consts: int) -> Any:
+        """Types of the outputs of the program."""
+        return jaxpr.out_avals
+
+    def reference(self, *operands: Any, fun: Any, jaxpr: Any, rule: Any, consts: int) -> Any:
+        """The program by its references."""
+        return tuple(reference_eval(jaxpr, (), *operands))
+
+    def _forward(self, primals: Any, tangents: Any, rule: Any, consts: int) -> Any:
+        if any(t is not None for t in tangents[:consts]):
+            raise errors.UnexpectedTracerError(
+                f"custom_vjp function {rule.flat.__name__} closes over a value that is being differentiated; pass it as an argument."
+            )
+        return rule.run_forward(primals[consts:], [t is not None for t in tangents[consts:]])
+
+    def jvp(self, primals: Any, tangents: Any, *, fun: Any, jaxpr: Any, rule: Any, consts: int) -> Any:
+        """Forward mode from the backward rule: its transpose, which is the derivative again."""
+        outs, residuals, rebuild = self._forward(primals, tangents, rule, consts)
+        return self._with_tangents(outs, residuals, rebuild, primals, tangents, rule, consts)
+
+    def _with_tangents(self, outs: Any, residuals: Any, rebuild: Any, primals: Any, tangents: Any, rule: Any, consts: int) -> Any:
+        operands = primals[consts:]
+        given = tangents[consts:]
+        out_avals = tuple([aval_of(o) for o in outs])
+        mask = tuple([t is not None for t in given])
+        results = custom_linear_p.bind(
+            *residuals, *[t for t in given if t is not None], rule=rule, rebuild=rebuild, mask=mask,
+            in_avals=tuple([aval_of(x) for x in operands]), out_avals=out_avals,
+        )  # fmt: skip
+        rest = iter(results)
+        return tuple(outs), tuple([next(rest) if is_differentiable(a.dtype) else None for a in out_avals])
+
+    def batch(self, axis: Any, operands: Any, dims: Any, *, fun: Any, jaxpr: Any, rule: Any, consts: int) -> Any:
+        """Call of the mapped function with the mapped rules."""
+        if jaxpr is None:
+            outs = self.bind(
+                *operands, fun=BatchedFunction(fun, axis, dims), jaxpr=None, rule=_BatchedVjp(rule, axis, dims), consts=0
+            )
+            return outs, tuple([0] * len(outs))
+        everything = tuple([True] * len(jaxpr.outvars))
+        moved = [x if d is None else shape.move_batch_axis(x, d, 0) for x, d in zip(operands, dims, strict=True)]
+        front = tuple([None if d is None else 0 for d in dims])
+        mapped, _ = batch_jaxpr(jaxpr, axis, tuple([d is not None for d in dims]), everything)
+        outs = self.bind(*moved, fun=None, jaxpr=mapped, rule=_BatchedVjp(rule, axis, front[consts:]), consts=consts)
+        return outs, tuple([0] * len(outs))
+
+    def lower(self, b: Any, ins: Any, outs: Any, *, fun: Any, jaxpr: Any, rule: Any, consts: int) -> Any:
+        """The program in place."""
+        return b.jaxpr(jaxpr, ins)
+
+
+class CustomLinear(Primitive):
+    """The derivative given by a backward rule: `(residuals, tangents) -> output tangents`, linear in the tangents."""
+
+    def infer(self, *avals: Any, rule: Any, rebuild: Any, mask: Any, in_avals: Any, out_avals: Any) -> Any:
+        """Tangent types of the outputs."""
+        return tuple([a.strip_weak() for a in out_avals if is_differentiable(a.dtype)])
+
+    def _program(self, values: Sequence[Any], rule: Any, rebuild: Any, mask: Any, in_avals: Any, out_avals: Any) -> Any:
+        """The backward rule as a program: `(residuals, cotangents) -> cotangents of the tangents given`."""
+        count = len(values)
+
+        def backward(*xs: Any) -> list[Any]:
+            rest = iter(xs[count:])
+            cotangents = [next(rest) if is_differentiable(a.dtype) else None for a in out_avals]
+            found = rule.run_backward(rebuild, xs[:count], cotangents, out_avals, in_avals)
+            return [zeros_of(a.strip_weak()) if c is None else c for c, a, m in zip(found, in_avals, mask, strict=True) if m]
+
+        avals = [aval_of(v) for v in values]
+        avals += [a.strip_weak() for a in out_avals if is_differentiable(a.dtype)]
+        return open_constants(stage(backward, avals, rule.flat.__name__, kind="custom_vjp"))
+
+    def _apply(self, operands: Sequence[Any], *, rule: Any, rebuild: Any, mask: Any, in_avals: Any, out_avals: Any) -> list[Any]:
+        count = len(operands) - sum(mask)
+        values, tangents = operands[:count], operands[count:]
+        jaxpr, consts = self._program(values, rule, rebuild, mask, in_avals, out_avals)
+        outs = [a.strip_weak() for a in out_avals if is_differentiable(a.dtype)]
+        results = backward_pass(jaxpr, [*consts, *values, *(Linear(a) for a in outs)], tangents)[len(consts) + count :]
+        return [zeros_of(a) if c is None else c for c, a in zip(results, outs, strict=True)]
+
+    def run(self, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        """Push tangents forward by transposing the backward rule."""
+        return tuple(self._apply(operands, **params))
+
+    def stage(self, trace: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        """In a program the transposed rule is written out."""
+        return tuple(self._apply(operands, **params))
+
+    def reference(self, *operands: Any, **params: Any) -> Any:
+        """As `run`."""
+        return tuple([np.asarray(x) for x in self._apply(operands, **params)])
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        """Derivative of the written-out form."""
+        from_forward = [*self._apply(primals, **params)]
+        count = len(primals) - sum(params["mask"])
+        if any(t is not None for t in tangents[:count]):
+            raise NotImplementedError("custom_vjp: derivative of a forward-mode derivative with respect to its residuals")
+        given = [instantiate(t, p) for t, p in zip(tangents[count:], primals[count:], strict=True)]
+        return tuple(from_forward), tuple(self._apply([*primals[:count], *given], **params))
+
+    def transpose(self, cotangents: Any, operands: Any, *, rule: Any, rebuild: Any, mask: Any, in_avals: Any, out_avals: Any) -> Any:
+        """The user's backward rule."""
+        count = len(operands) - sum(mask)
+        rest = iter(cotangents)
+        full = [next(rest) if is_differentiable(a.dtype) else None for a in out_avals]
+        found = rule.run_backward(rebuild, operands[:count], full, out_avals, in_avals)
+        kept = [c for c, m in zip(found, mask, strict=True) if m]
+        return (*(None for _ in range(count)), *[c if is_linear(x) else None for c, x in zip(kept, operands[count:], strict=True)])
+
+    def batch(self, axis: Any, operands: Any, dims: Any, **params: Any) -> Any:
+        """Map the written-out form."""
+        outs, out_dims = batch_flat(lambda *xs: self._apply(xs, **params), axis, operands, dims)
+        return tuple(outs), tuple(out_dims)
+
+    def lower(self, b: Any, ins: Any, outs: Any, **params: Any) -> Any:
+        """The written-out form."""
+        return b.inline(lambda *xs: self._apply(xs, **params), ins)
+
+
+class _BatchedVjp(Rule):
+    """Forward and backward rules, mapped; residuals and outputs carry the axis in front."""
+
+    def __init__(self, rule: Any, axis: Axis, dims: Any) -> None:
+        super().__init__(rule, axis, dims)
+        self.rule, self.axis, self.dims, self.flat = rule, axis, dims, rule.flat
+
+    def run_forward(self, primals: Sequence[Any], perturbed: Sequence[bool]) -> tuple[list[Any], list[Any], Any]:
+        """Mapped forward rule."""
+        saved: list[Any] = []
+
+        def forward(*xs: Any) -> list[Any]:
+            outs, residuals, rebuild = self.rule.run_forward(xs, perturbed)
+            saved[:] = [len(outs), rebuild, [aval_of(o) for o in outs], [aval_of(x) for x in xs]]
+            return [*outs, *residuals]
+
+        results, dims = batch_flat(forward, self.axis, primals, self.dims)
+        count, rebuild, out_avals, in_avals = saved
+        outs = [to_front(r, d, self.axis.size) for r, d in zip(results[:count], dims[:count], strict=True)]
+        residuals = [r if d is None else shape.move_batch_axis(r, d, 0) for r, d in zip(results[count:], dims[count:], strict=True)]
+        mapped = tuple([d is not None for d in dims[count:]])
+        return outs, residuals, _BatchedResiduals(rebuild, mapped, tuple(out_avals), tuple(in_avals))
+
+    def run_backward(self, residuals: Any, values: Sequence[Any], cotangents: Sequence[Any], out_avals: Sequence[Any], in_avals: Sequence[Any]) -> list[Any]:
+        """Mapped backward rule; cotangents of arguments shared by all lanes are summed."""
+        nonzero = [c is not None for c in cotangents]
+        mask: list[bool] = []
+
+        def backward(*xs: Any) -> list[Any]:
+            rest = iter(xs[len(values) :])
+            given = [next(rest) if n else None for n in nonzero]
+            found = self.rule.run_backward(residuals.inner, xs[: len(values)], given, residuals.out_avals, residuals.in_avals)
+            mask[:] = [c is not None for c in found]
+            return [c for c in found if c is not None]
+
+        given = [c for c in cotangents if c is not None]
+        dims = [*(0 if m else None for m in residuals.mapped), *(0 for _ in given)]
+        results, out_dims = batch_flat(backward, self.axis, [*values, *given], dims)
+        front = iter([to_front(r, d, self.axis.size) for r, d in zip(results, out_dims, strict=True)])
+        out = []
+        for m, dim in zip(mask, self.dims, strict=True):
+            if not m:
+                out.append(None)
+            elif dim is None:
+                out.append(reduction.reduce_sum(next(front), (0,)))
+            else:
+                out.append(shape.move_batch_axis(next(front), 0, dim))
+        return out
+
+
+class _BatchedResiduals(Rule):
+    def __init__(self, inner: Any, mapped: Any, out_avals: Any, in_avals: Any) -> None:
+        super().__init__(inner, mapped, out_avals, in_avals)
+        self.inner, self.mapped, self.out_avals, self.in_avals = inner, mapped, out_avals, in_avals
+
+
+custom_vjp_call_p = CustomVjpCall("custom_vjp_call")
+custom_linear_p = CustomLinear("custom_linear")
+
+
+class custom_vjp(CustomFunction):
+    """Give a function its own reverse-mode rule; forward mode is derived from it.
+
+    Parameters
+    ----------
+    fun : callable
+    nondiff_argnums : int or sequence of int
+        Arguments that are not differentiated; the backward rule gets them first.
+
+    Examples
+    --------
+    ``f.defvjp(forward, backward)`` with ``forward(*args) -> (output, residuals)`` and
+    ``backward(residuals, cotangent) -> tuple of cotangents``.
+    """
+
+    forward: Any = None
+    backward: Any = None
+    symbolic_zeros = False
+    traced_statics = False
+
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
+        """Set the forward and backward rules."""
+        del optimize_remat
+        self.forward, self.backward, self.symbolic_zeros = fwd, bwd, symbolic_zeros
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        if self.forward is None or self.backward is None:
+            raise AttributeError(f"No VJP defined for custom_vjp function {name_of(self.fun)} using defvjp.")
+        leaves, static, in_tree = self._resolve(args, kwargs)
+        flat = FlatFunction(self.fun, in_tree, tuple(static))
+        rule = _VjpRule(self.forward, self.backward, flat, self.symbolic_zeros)
+        outs = custom_vjp_call_p.bind(*leaves, fun=flat, jaxpr=None, rule=rule, consts=0)
+        return flat_out_tree(flat, leaves).unflatten(outs)

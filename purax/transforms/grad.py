@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`grad` and `value_and_grad`: gradients of scalar functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from purax import dtypes, errors, tree
+from purax.core.hooks import hooks
+from purax.core.trace import aval_of
+from purax.primitives import shape
+from purax.primitives.base import is_differentiable
+from purax.transforms.flat import argument_names, check_arrays, flat_function, like, name_of, normal_argnums
+from purax.transforms.reverse import linearize_flat
+from purax.transforms.vjp import explicit, own_lanes
+
+__all__ = ["grad", "value_and_grad"]
+
+
+def grad(
+    fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False,
+    reduce_axes: Any = (),
+) -> Callable[..., Any]:  # fmt: skip
+    """Function that computes the gradient of a scalar-valued `fun`.
+
+    Parameters
+    ----------
+    fun : callable
+        Returns a scalar of floating dtype (complex if `holomorphic`).
+    argnums : int or sequence of int
+        Which positional arguments to differentiate with respect to.
+    has_aux : bool
+        `fun` returns `(output, auxiliary data)`; the gradient function then returns `(gradient, auxiliary data)`.
+    holomorphic, allow_int : bool
+        Promise that `fun` is holomorphic; allow integer arguments (their gradient is `float0`).
+
+    Returns
+    -------
+    callable
+        With the arguments of `fun`; its output has the structure of the arguments named by `argnums`.
+    """
+    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
+
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, result = both(*args, **kwargs)
+        return (result, value[1]) if has_aux else result
+
+    return like(gradient, fun, "grad")
+
+
+def value_and_grad(
+    fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False,
+    reduce_axes: Any = (),
+) -> Callable[..., Any]:  # fmt: skip
+    """Function that computes both `fun` and its gradient; see `grad`.
+
+    Returns
+    -------
+    callable
+        Returns `(value, gradient)`; the value is `(output, auxiliary data)` with `has_aux`.
+    """
+    del reduce_axes
+    if not callable(fun):
+        raise TypeError(f"grad: the first argument must be callable, got {fun!r}")
+    if not isinstance(argnums, (int, np.integer)):
+        argnums = tuple(argnums)
+
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        positions = normal_argnums(argnums, len(args), name_of(fun))
+        chosen = args[positions[0]] if isinstance(argnums, (int, np.integer)) else tuple(args[i] for i in positions)
+        leaves, treedef = tree.flatten(chosen)
+        check_arrays(f"grad({name_of(fun)})", leaves, lambda: _chosen_names(fun, args, positions))
+        for i, leaf in enumerate(leaves):
+            _check_input(leaf, holomorphic, allow_int, lambda i=i: _chosen_names(fun, args, positions)[i])
+
+        def partial(chosen: Any) -> Any:
+            full = list(args)
+            for i, value in zip(positions, (chosen,) if isinstance(argnums, (int, np.integer)) else chosen, strict=True):
+                full[i] = value
+            return fun(*full, **kwargs)
+
+        def call(*leaves: Any) -> list[Any]:
+            return flat(treedef.unflatten(leaves))
+
+        flat, store = _scalar_function(partial, fun, has_aux)
+        call.__name__ = name_of(fun)
+        leaves = own_lanes([hooks.as_array(x) for x in leaves])
+        outs, tape = linearize_flat(call, leaves)
+        out_aval = _check_output(outs[0], holomorphic, fun)
+        tape.outputs = tape.outputs[:1]
+        results = tape.backward([shape.full_like_aval(out_aval.strip_weak(), 1)])
+        gradient = treedef.unflatten([explicit(c, aval_of(x)) for c, x in zip(results, leaves, strict=True)])
+        return ((outs[0], store.aux(outs)) if has_aux else outs[0]), gradient
+
+    return like(value_and_gradient, fun, "value_and_grad")
+
+
+def _scalar_function(partial: Callable[[Any], Any], fun: Any, has_aux: bool) -> Any:
+    from_pytree, store = flat_function(partial, _ONE_ARGUMENT, has_aux=has_aux)
+
+    def flat(chosen: Any) -> list[Any]:
+        outs = from_pytree(chosen)
+        if store.count != 1 or store.out_tree != _LEAF:
+            raise TypeError(
+                f"Gradient only defined for scalar-output functions. {name_of(fun)} returned a pytree of structure {store.out_tree}; "
+                "use has_aux=True for extra outputs, or jacrev for several."
+            )
+        return outs
+
+    return flat, store
+
+
+_ONE_ARGUMENT = tree.structure((0,))
+_LEAF = tree.structure(0)
+
+
+def _chosen_names(fun: Any, args: tuple[Any, ...], positions: tuple[int, ...]) -> list[str]:
+    names = iter(argument_names(fun, args))
+    per_argument = [[next(names) for _ in tree.leaves(arg)] for arg in args]
+    return [name for i in positions for name in per_argument[i]]
+
+
+def _check_input(leaf: Any, holomorphic: bool, allow_int: bool, name: Callable[[], str]) -> None:
+    dtype = aval_of(leaf).dtype
+    if holomorphic:
+        if not dtypes.issubdtype(dtype, np.complexfloating):
+            raise TypeError(f"grad with holomorphic=True requires inputs with complex dtype, but got {dtype} for argument {name()}.")
+        return
+    if isinstance(dtype, dtypes.KeyDtype) or (not dtypes.is_inexact(dtype) and not allow_int):
+        raise TypeError(
+            errors.explain(
+                f"grad requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but got {dtype} for argument {name()}",
+                "integers and booleans have no tangents",
+                "convert the argument to a float, differentiate another one (argnums), or pass allow_int=True",
+            )
+        )
+
+
+def _check_output(out: Any, holomorphic: bool, fun: Any) -> Any:
+    aval = aval_of(out)
+    if aval.shape != ():
+        raise TypeError(
+            f"Gradient only defined for scalar-output functions. Output of {name_of(fun)} had shape: {aval.shape}. "
+            "Sum or average it, or use jacrev or jacfwd."
+        )
+    if holomorphic:
+        if not dtypes.issubdtype(aval.dtype, np.complexfloating):
+            raise TypeError(f"grad with holomorphic=True requires outputs with complex dtype, but got {aval.dtype}.")
+    elif dtypes.issubdtype(aval.dtype, np.complexfloating):
+        raise TypeError(
+            f"grad requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got {aval.dtype}. "
+            "For holomorphic differentiation, pass holomorphic=True. For differentiation of non-holomorphic functions "
+            "involving complex outputs, use vjp directly."
+        )
+    elif not is_differentiable(aval.dtype):
+        raise TypeError(
+            f"grad requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got {aval.dtype}. "
+            "For differentiation of functions with integer outputs, use vjp directly."
+        )
+    return aval
+

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vjp` and `linearize`: the derivative at a point, as a function that pulls cotangents back or pushes tangents forward."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from purax import dtypes, tree
+from purax.core.axes import lane_axes
+from purax.core.hooks import hooks
+from purax.core.interpret import eval_jaxpr
+from purax.core.ir import Jaxpr, intern
+from purax.core.primitive import Linear
+from purax.core.trace import aval_of
+from purax.primitives import cast, collective
+from purax.primitives.base import is_differentiable, zeros_of
+from purax.transforms.flat import argument_names, check_arrays, flat_function, float0_zeros, name_of
+from purax.transforms.reverse import Tape, linearize_flat
+from purax.transforms.transpose import backward_pass
+
+__all__ = ["NotNeeded", "Pullback", "linearize", "vjp"]
+
+
+def own_lanes(leaves: Sequence[Any]) -> Sequence[Any]:
+    """Values to differentiate by: in vmap and pmap each lane's own, also where all lanes hold the same one."""
+    lanes = lane_axes.get()
+    return [collective.pvary(x, tuple(lanes)) if is_differentiable(aval_of(x).dtype) else x for x in leaves] if lanes else leaves
+
+
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> Any:
+    """Output of `fun` and the function that pulls cotangents back.
+
+    Parameters
+    ----------
+    fun : callable
+    *primals : pytrees of arrays
+        Where to differentiate.
+    has_aux : bool
+        `fun` returns `(output, auxiliary data)`.
+
+    Returns
+    -------
+    output : pytree
+    pullback : callable
+        Takes a cotangent with the structure, shapes and dtypes of the output; returns a tuple with one cotangent per primal.
+        With `has_aux`, the auxiliary data follows.
+    """
+    del reduce_axes
+    leaves, treedef = tree.flatten(primals)
+    check_arrays("vjp", leaves, lambda: argument_names(fun, primals))
+    leaves = own_lanes([hooks.as_array(x) for x in leaves])
+    flat, store = flat_function(fun, treedef, has_aux=has_aux)
+    outs, tape = linearize_flat(flat, leaves)
+    main = outs[: store.count]
+    tape.outputs = tape.outputs[: store.count]
+    types = Types(treedef, store.out_tree, [aval_of(x) for x in leaves], [aval_of(o) for o in main], name_of(fun))
+    result = store.out_tree.unflatten(main), Pullback(types, tape, leaves)
+    return (*result, store.aux(outs)) if has_aux else result
+
+
+class Types(NamedTuple):
+    """Structures and types of a function that was differentiated at a point; hashable."""
+
+    in_tree: Any
+    out_tree: Any
+    in_avals: Any
+    out_avals: Any
+    name: str
+
+
+class NotNeeded:
+    """In `Pullback.args_res`, the place of an argument that the derivative does not use."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NotNeeded()"
+
+
+class Linearized:
+    """Which inputs and outputs of a differentiated function its linear program has."""
+
+    __slots__ = ("in_used", "key", "out_used", "types")
+
+    def __init__(self, types: Types, tape: Tape) -> None:
+        self.types = types
+        self.in_used = tuple([i is not None for i in tape.inputs])
+        self.out_used = tuple([o is not None for o in tape.outputs])
+        self.key = (types.in_tree, types.out_tree, tuple(types.in_avals), tuple(types.out_avals), self.in_used, self.out_used)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Linearized) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+class Pullback:
+    """The function that `vjp` returns; a pytree of its residuals, so jitted functions take and return it.
+
+    Attributes
+    ----------
+    args_res : list
+        Per argument, the values of it that the derivative uses; `NotNeeded()` where it uses none. Entries may be taken out
+        (to save memory) and put back before a call.
+    opaque_residuals : list of arrays
+        The other values that the derivative uses.
+    """
+
+    def __init__(self, types: Types, tape: Tape, leaves: Sequence[Any]) -> None:
+        self._types = types
+        self._tape: Any = tape  # until somebody asks for the residuals
+        self._leaves: Any = leaves
+        self._parts: Any = None
+        self.__name__ = f"pullback of {types.name}"
+
+    in_tree = property(lambda self: self._types.in_tree)
+    out_tree = property(lambda self: self._types.out_tree)
+
+    def __call__(self, cotangent: Any) -> Any:
+        """Pull one cotangent back."""
+        types = self._types
+        leaves, treedef = tree.flatten(cotangent)
+        if treedef != types.out_tree:
+            raise ValueError(
+                f"unexpected tree structure of argument to vjp function: got {treedef}, but expected to match {types.out_tree}"
+            )
+        checked = [_check_cotangent(c, a) for c, a in zip(leaves, types.out_avals, strict=True)]
+        results = self._tape.backward(checked) if self._parts is None else self._parts.backward(checked)
+        return types.in_tree.unflatten([explicit(c, a) for c, a in zip(results, types.in_avals, strict=True)])
+
+    @property
+    def parts(self) -> _Parts:
+        """The linear program and its residuals, once they are looked at."""
+        if self._parts is None:
+            jaxpr, residuals = self._tape.program()
+            places = {id(x): i for i, x in reversed(list(enumerate(self._leaves)))}
+            where = tuple([places.get(id(r)) for r in residuals])
+            rows: list[Any] = [NotNeeded()] * len(self._leaves)
+            for i, r in zip(where, residuals, strict=True):
+                if i is not None:
+                    rows[i] = r
+            arguments = [tree.treedef_children(self._types.in_tree), iter(rows)]
+            args = [child.unflatten([next(arguments[1]) for _ in range(child.num_leaves)]) for child in arguments[0]]
+            opaque = [r for i, r in zip(where, residuals, strict=True) if i is None]
+            self._parts = _Parts(intern(jaxpr), Linearized(self._types, self._tape), where, args, opaque)
+            self._tape = self._leaves = None
+        return self._parts  # type: ignore[no-any-return]
+
+    @property
+    def args_res(self) -> list[Any]:
+        """Values of the arguments that the derivative uses."""
+        return self.parts.args  # type: ignore[no-any-return]
+
+    @args_res.setter
+    def args_res(self, values: Any) -> None:
+        self.parts.args = list(values)
+
+    @property
+    def opaque_residuals(self) -> list[Any]:
+        """Values that the derivative uses beside those of the arguments."""
+        return self.parts.opaque  # type: ignore[no-any-return]
+
+    @opaque_residuals.setter
+    def opaque_residuals(self, values: Any) -> None:
+        self.parts.opaque = list(values)
+
+
+class _Parts:
+    """A pullback as a program with residuals; `where` says which residual is which leaf of the arguments."""
+
+    __slots__ = ("args", "jaxpr", "linearized", "opaque", "where")
+
+    def __init__(self, jaxpr: Jaxpr, linearized: Linearized, where: tuple[int | None, ...], args: list[Any], opaque: list[Any]) -> None:
+        self.jaxpr, self.linearized, self.where, self.args, self.opaque = jaxpr, linearized, where, args, opaque
+
+    def backward(self, cotangents: Sequence[Any]) -> list[Any]:
+        """As `Tape.backward`."""
+        used = self.linearized
+        rest = iter(self.opaque)
+        leaves = self._argument_leaves()
+        residuals = [next(rest) if i is None else leaves[i] for i in self.where]
+        given = [c for c, u in zip(cotangents, used.out_used, strict=True) if u]
+        given = [None if c is None else collective.total(c, a) for c, a in zip(given, self.jaxpr.out_avals, strict=True)]
+        linear = [Linear(a) for a in self.jaxpr.in_avals[len(residuals) :]]
+        found = iter(backward_pass(self.jaxpr, [*residuals, *linear], given)[len(residuals) :])
+        return [next(found) if u else None for u in used.in_used]
+
+    def _argument_leaves(self) -> list[Any]:
+        out: list[Any] = []
+        for n, (child, value) in enumerate(zip(tree.treedef_children(self.linearized.types.in_tree), self.args, strict=True)):
+            leaves = tree.leaves(value, is_leaf=lambda x: isinstance(x, NotNeeded) or x is None)
+            if len(leaves) != child.num_leaves or any(leaves[i - len(out)] is None for i in self.where if i is not None and 0 <= i - len(out) < len(leaves)):  # fmt: skip
+                raise ValueError(f"the pullback of {self.linearized.types.name} needs the value of argument {n}: set args_res[{n}] before the call")
+            out += leaves
+        return out
+
+
+def _flatten_pullback(pullback: Pullback) -> Any:
+    parts = pullback.parts
+    return (parts.args, parts.opaque), (parts.jaxpr, parts.linearized, parts.where)
+
+
+def _unflatten_pullback(aux: Any, children: Any) -> Pullback:
+    jaxpr, linearized, where = aux
+    out = Pullback.__new__(Pullback)
+    out._types, out._tape, out._leaves = linearized.types, None, None
+    out._parts = _Parts(jaxpr, linearized, where, children[0], children[1])
+    out.__name__ = f"pullback of {linearized.types.name}"
+    return out
+
+
+tree.register_pytree_node(NotNeeded, lambda _: ((), None), lambda aux, children: NotNeeded())
+tree.register_pytree_node(Pullback, _flatten_pullback, _unflatten_pullback)
+
+
+def explicit(cotangent: Any, aval: Any) -> Any:
+    """A cotangent as the user sees it: zeros where symbolic, float0 for integers."""
+    if cotangent is not None:
+        return cotangent
+    return zeros_of(aval.strip_weak()) if is_differentiable(aval.dtype) else float0_zeros(aval.shape)
+
+
+def _check_cotangent(cotangent: Any, aval: Any) -> Any:
+    if getattr(cotangent, "dtype", None) == dtypes.float0 or not is_differentiable(aval.dtype):
+        if getattr(cotangent, "dtype", None) != dtypes.float0 or is_differentiable(aval.dtype):
+            raise ValueError(_cotangent_message(cotangent, aval))
+        return None
+    given = aval_of(cotangent)
+    if given.shape != aval.shape or (given.dtype != aval.dtype and not given.weak_type):
+        raise ValueError(_cotangent_message(cotangent, aval))
+    if given.dtype != aval.dtype:
+        return cast.convert_element_type(cotangent, aval.dtype)
+    return cotangent
+
+
+def _cotangent_message(cotangent: Any, aval: Any) -> str:
+    want = aval.str_short() if is_differentiable(aval.dtype) else f"float0[{','.join(map(str, aval.shape))}]"
+    got = "float0" if getattr(cotangent, "dtype", None) == dtypes.float0 else aval_of(cotangent).str_short()
+    return f"unexpected JAX type (e.g. shape/dtype) for argument to vjp function: got {got}, but expected {want} because the corresponding output of the function had type {aval.str_short()}"
+
+
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """Output of `fun` and its derivative at `primals` as a function of tangents, computed once and applied often.
+
+    Returns
+    -------
+    output : pytree
+    pushforward : callable
+        Takes tangents like `primals`, returns the output tangent. With `has_aux`, the auxiliary data follows.
+    """
+    leaves, treedef = tree.flatten(primals)
+    check_arrays("linearize", leaves, lambda: argument_names(fun, primals))
+    leaves = own_lanes([hooks.as_array(x) for x in leaves])
+    flat, store = flat_function(fun, treedef, has_aux=has_aux)
+    outs, tape = linearize_flat(flat, leaves)
+    main = outs[: store.count]
+    tape.outputs = tape.outputs[: store.count]
+    jaxpr, residuals = tape.program()
+    types = Types(treedef, store.out_tree, [aval_of(x) for x in leaves], [aval_of(o) for o in main], name_of(fun))
+    pushforward = tree.Partial(functools.partial(_push, intern(jaxpr), Linearized(types, tape)), *residuals)
+    result = store.out_tree.unflatten(main), pushforward
+    return (*result, store.aux(outs)) if has_aux else result
+
+
+def _check_tangents(types: Types, tangents: Any) -> list[Any]:
+    """Leaves of the tangents, each of the type of its primal."""
+    given, given_tree = tree.flatten(tangents)
+    if given_tree != types.in_tree:
+        raise ValueError(
+            "linearized function called with tangents whose structure differs from that of the original primals: "
+            f"got {given_tree}, expected {types.in_tree}"
+        )
+    for tangent, aval in zip(given, types.in_avals, strict=True):
+        expected = aval if is_differentiable(aval.dtype) else aval.update(dtype=dtypes.float0)
+        have = aval_of(tangent)
+        if have.shape != aval.shape or have.dtype != expected.dtype:
+            raise ValueError(
+                "linearized function called on tangent values inconsistent with the original primal values: "
+                f"got tangent aval {have.str_short()} for primal aval {aval.str_short()} but expected {expected.str_short()}"
+            )
+    return given
+
+
+def _push(jaxpr: Jaxpr, linearized: Linearized, *residuals_and_tangents: Any) -> Any:
+    types = linearized.types
+    split = len(residuals_and_tangents) - len(tree.treedef_children(types.in_tree))
+    residuals, tangents = residuals_and_tangents[:split], residuals_and_tangents[split:]
+    given = _check_tangents(types, tangents)
+    inputs = [t for t, used in zip(given, linearized.in_used, strict=True) if used]
+    results = iter(eval_jaxpr(jaxpr, (), *residuals, *inputs))
+    full = [next(results) if used else None for used in linearized.out_used]
+    return types.out_tree.unflatten([explicit(t, a) for t, a in zip(full, types.out_avals, strict=True)])
