@@ -38,6 +38,8 @@ from purax.runtime.transfer import make_array_from_process_local_data as make_ar
 from purax.runtime.transfer import (
     make_array_from_single_device_arrays as make_array_from_single_device_arrays,
 )
+from purax.sharding import NamedSharding as NamedSharding
+from purax.sharding import P as P
 from purax.sharding.mesh import set_mesh as set_mesh
 from purax.transforms.jacobian import hessian as hessian
 from purax.transforms.jacobian import jacfwd as jacfwd

@@ -248,7 +248,7 @@ class JitFunction:
         self.static, self.donated = choose(fun, *[options.get(o) for o in _CHOICES])
         self.inline = options["inline"]
         self.plain = not (self.static or self.donated)
-        self.shardings = sharded.asked(options)
+        self.shardings: Any = sharded.asked(options)
         rest = tuple([(o, v) for o, v in options.items() if o not in _CHOICES])
         self.store = store = _store(fun, (self.static, self.donated, rest))
         self.cache, self.keyword_cache, self.programs = store.quick, store.quick_keyword, store.programs

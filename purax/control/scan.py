@@ -169,7 +169,7 @@ class Scan(Primitive):
         xs, _ = partition(linear[consts + carry :], operands[consts + carry :])
         state = list(operands[consts : consts + carry])
         ct_state = [
-            zeros_of(a.strip_weak()) if c is None else varying_over(c, a.varying - aval_of(c).varying)
+            zeros_of(a) if c is None else varying_over(c, a.varying - aval_of(c).varying)
             for c, a in zip(cotangents[:carry], jaxpr.out_avals[:carry], strict=True)
         ]
         ct_ys = cotangents[carry:]
@@ -190,7 +190,7 @@ class Scan(Primitive):
             return [*sums, *results]
 
         given = [c for c in ct_ys if c is not None]
-        sums = [zeros_of(x.aval.strip_weak()) for x in fixed_linear]
+        sums = [zeros_of(x.aval) for x in fixed_linear]
         rows = [*given, *xs]
         avals = [aval_of(x) for x in (*fixed, *sums, *ct_state)]
         avals += [(a := aval_of(x)).update(shape=a.shape[1:]) for x in rows]

@@ -87,7 +87,7 @@ class ShardMap(Primitive):
 
     def effects(self, params: dict[str, Any]) -> frozenset[Any]:
         """Effects of the local program."""
-        return params["jaxpr"].effects  # type: ignore[no-any-return]
+        return params["jaxpr"].effects
 
     def reference(self, *operands: Any, jaxpr: Jaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, axes: Any, lanes: bool) -> Any:
         """The pieces side by side along one new axis per mesh axis, and the local program mapped over these."""
@@ -417,19 +417,21 @@ def _check_cuts(name: str, leaves: Sequence[Any], specs: Specs | list[PartitionS
 
 
 def _check_outputs(name: str, jaxpr: Jaxpr, specs: Sequence[PartitionSpec], axes: Sequence[str], checked: bool, out_tree: Any) -> None:
+    def path(i: int) -> str:
+        return [tree.keystr(p) for p, _ in tree.leaves_with_path(out_tree.unflatten(range(len(specs))))][i]
+
     for i, (aval, spec) in enumerate(zip(jaxpr.out_avals, specs, strict=True)):
-        path = lambda i=i: [tree.keystr(p) for p, _ in tree.leaves_with_path(out_tree.unflatten(range(len(specs))))][i]
         if len(spec) > aval.ndim:
             raise ValueError(
                 f"shard_map applied to the function '{name}' was given an out_specs entry which is too long to be compatible with the "
-                f"corresponding output value: {spec} has length {len(spec)}, but output{path()} has type {aval.str_short()}, of {aval.ndim} axes"
+                f"corresponding output value: {spec} has length {len(spec)}, but output{path(i)} has type {aval.str_short()}, of {aval.ndim} axes"
             )
         varying = [n for n in axes if n in aval.varying - spec_names(spec)]
         if checked and varying:
             raise ValueError(
                 errors.explain(
                     f"shard_map applied to the function '{name}' was given out_specs which require replication which can't be statically "
-                    f"inferred: output{path()} has the spec {spec}, but varies over {', '.join(map(repr, varying))}",
+                    f"inferred: output{path(i)} has the spec {spec}, but varies over {', '.join(map(repr, varying))}",
                     "without the name of an axis, all devices along it must hold the same value",
                     "reduce it (psum, pmax), name the axis in out_specs, or pass check_vma=False if you know that the values agree",
                 )

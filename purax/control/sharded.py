@@ -152,7 +152,9 @@ class Shardings:
     """
 
     def __init__(self, in_shardings: Any, out_shardings: Any, device: Any) -> None:
-        self.ins, self.outs = (SingleDeviceSharding(device),) * 2 if device is not None else (in_shardings, out_shardings)
+        everywhere = None if device is None else SingleDeviceSharding(device)
+        self.ins: Any = everywhere or in_shardings
+        self.outs: Any = everywhere or out_shardings
         self.strict = device is None
 
     def inputs(self, call: Any) -> list[Any]:

@@ -22,6 +22,7 @@ __all__ = [
     "compact",
     "compact_name_scope",
     "map_attribute",
+    "name_of",
     "nowrap",
     "unspecified_parent",
     "wrap_method",
@@ -91,7 +92,7 @@ class ModuleState:
 def compact(fun: F) -> F:
     """Mark a method in which submodules and parameters are declared where they are used.
 
-    One method of a class may be compact. Submodules without a name are called after their class, `Dense_0`, `Dense_1`.
+    Submodules without a name are called after their class, `Dense_0`, `Dense_1`.
 
     Examples
     --------
@@ -132,6 +133,13 @@ def compact_name_scope(fun: F) -> F:
     return in_own_scope  # type: ignore[return-value]
 
 
+def name_of(fun: Any) -> str:
+    """Return the name of a function, or of the function in a partial."""
+    while isinstance(fun, functools.partial):
+        fun = fun.func
+    return getattr(fun, "__name__", "unnamed")
+
+
 def wrap_method(fun: Callable[..., Any]) -> Callable[..., Any]:
     """Let a method run through the module's bookkeeping; a method that is wrapped already stays."""
     if hasattr(fun, "method_handler_wrapped"):
@@ -162,14 +170,14 @@ def transform_class(cls: type, kw_only: bool) -> None:
     fields = {field.name: field.init for field in dataclasses.fields(cls)}
     settings = tuple(name for name, init in fields.items() if init and name not in ("parent", "name"))
     cls._settings = settings  # type: ignore[attr-defined]
+    ordered = cls.__dataclass_fields__  # type: ignore[attr-defined]
+    for name in ("parent", "name"):  # last, as they are in the signature
+        ordered[name] = ordered.pop(name)
     methods = {
         name: value
         for name, value in vars(cls).items()
         if inspect.isfunction(value) and name not in fields and name not in _UNWRAPPED and not hasattr(value, "nowrap")
     }
-    compact_methods = [name for name, value in methods.items() if hasattr(value, "compact")]
-    if len(compact_methods) > 1:
-        raise errors.MultipleMethodsCompactError
     for name, value in methods.items():
         setattr(cls, name, wrap_method(value))
 
@@ -201,7 +209,9 @@ def map_attribute(function: Callable[[str, Any], Any], value: Any, suffix: str =
     such as "_0" in a list or "_encoder" in a dictionary.
     """
     if isinstance(value, Mapping):
-        return FrozenDict({key: map_attribute(function, held, f"{suffix}_{key}") for key, held in value.items()})
+        keys = sorted(value, key=str)  # a module that is held twice is named after the first key in this order
+        mapped = {key: map_attribute(function, value[key], f"{suffix}_{key}") for key in keys}
+        return FrozenDict({key: mapped[key] for key in value})
     if isinstance(value, (list, tuple)) and type(value).__name__ != "PartitionSpec":
         parts = [map_attribute(function, held, f"{suffix}_{index}") for index, held in enumerate(value)]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)

@@ -31,7 +31,6 @@ __all__ = [
     "JaxTransformError",
     "LazyInitError",
     "ModifyScopeVariableError",
-    "MultipleMethodsCompactError",
     "NameInUseError",
     "PartitioningUnspecifiedError",
     "ReservedModuleAttributeError",
@@ -310,22 +309,6 @@ class SetAttributeFrozenModuleError(LayerError):
         )
 
 
-class MultipleMethodsCompactError(LayerError):
-    """Cause: a class has two `compact` methods.
-
-    Wrong: `@compact` on both `encode` and `decode`. Right: make the submodules in `setup` and drop `@compact`.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(
-            explain(
-                "Only one method of a module may be compact.",
-                "Names of submodules are counted within it.",
-                "Use setup().",
-            )
-        )
-
-
 class ReservedModuleAttributeError(LayerError):
     """Cause: a class declares the field `parent`, or `name` with another type.
 
@@ -365,7 +348,7 @@ class CallCompactUnboundModuleError(LayerError):
     def __init__(self) -> None:
         super().__init__(
             explain(
-                "A compact method is called on a module that has no variables.",
+                "A compact method is called on an unbound module.",
                 fix="Call model.init(key, ...) and model.apply(variables, ...).",
             )
         )
@@ -378,9 +361,7 @@ class CallSetupUnboundModuleError(LayerError):
     """
 
     def __init__(self) -> None:
-        super().__init__(
-            explain("setup() is called on a module that has no variables.", fix="Use init, apply or bind.")
-        )
+        super().__init__(explain("setup() is called on an unbound module.", fix="Use init, apply or bind."))
 
 
 class CallUnbindOnUnboundModuleError(LayerError):
@@ -390,7 +371,7 @@ class CallUnbindOnUnboundModuleError(LayerError):
     """
 
     def __init__(self) -> None:
-        super().__init__(explain("unbind() is called on a module that has no variables.", fix="Bind it first."))
+        super().__init__(explain("unbind() is called on an unbound module.", fix="Bind it first."))
 
 
 class CallShareScopeOnUnboundModuleError(LayerError):
@@ -400,9 +381,7 @@ class CallShareScopeOnUnboundModuleError(LayerError):
     """
 
     def __init__(self) -> None:
-        super().__init__(
-            explain("share_scope() is called on a module that has no variables.", fix="Call it in setup().")
-        )
+        super().__init__(explain("share_scope() is called on an unbound module.", fix="Call it in setup()."))
 
 
 class InvalidInstanceModuleError(LayerError):

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from purax.linen.errors import InvalidFilterError
 
-__all__ = ["CollectionFilter", "DenyList", "Filter", "group", "in_filter", "intersect", "union"]
+__all__ = ["CollectionFilter", "DenyList", "Filter", "group", "hashable", "in_filter", "intersect", "union"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,12 @@ def _from_denied(negated: bool, names: frozenset[str]) -> Filter:
     if not names:
         return negated
     return DenyList(names) if negated else names
+
+
+def hashable(filter: Filter) -> Any:
+    """Return a hashable filter that passes the same names."""
+    negated, names = _denied(filter)
+    return negated, names
 
 
 def union(left: Filter, right: Filter) -> Filter:

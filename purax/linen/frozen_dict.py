@@ -59,7 +59,7 @@ class FrozenDict(Mapping[K, V]):
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, FrozenDict) and self._dict == other._dict
+        return isinstance(other, Mapping) and self._dict == _plain(other)
 
     def copy(self, add_or_replace: Mapping[Any, Any] | None = None) -> FrozenDict[Any, Any]:
         """Return a copy with the entries of `add_or_replace`."""

@@ -150,7 +150,7 @@ def lazy_init(fn: Callable[..., Any], module: Any, mutable: CollectionFilter = _
                 if "out_axes" not in str(error):
                     raise
                 raise errors.LazyInitError(type(module).__name__) from error
-        zeros = [pnp.zeros(leaf.shape, leaf.dtype) for leaf in data]
-        return jit(lambda rngs: variables_from(rngs, zeros))(rngs)
+        # zeros made inside the program, of which nothing is left once what no variable needs is removed
+        return jit(lambda rngs: variables_from(rngs, [pnp.zeros(leaf.shape, leaf.dtype) for leaf in data]))(rngs)
 
     return made

@@ -216,9 +216,11 @@ def jit(
         True,
         variables=variables,
         rngs=rngs,
-        static_argnums=static_argnums,
-        static_argnames=static_argnames,
-        donate_argnums=donate_argnums,
+        programs=control.Programs(
+            static_argnums=(0, *control.shifted(static_argnums, 2)),
+            static_argnames=static_argnames or None,
+            donate_argnums=control.shifted(donate_argnums, 2),
+        ),
     )
 
 
@@ -340,8 +342,8 @@ def map_variables(
 
 
 def fold_rngs(target: Any, variables: CollectionFilter = True, rngs: Filter = True) -> Any:
-    """Fold the module's path into its keys once, before the call."""
-    return lift(variables_of.fold_rngs, target, variables=variables, rngs=rngs)
+    """Give each call of a module keys of its own, as `jit` does: made from the path once, before the call."""
+    return lift(variables_of.fold_rngs, target, None, True, variables=variables, rngs=rngs)
 
 
 def add_metadata_axis(

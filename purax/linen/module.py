@@ -8,6 +8,7 @@ method with them. While a method runs the module is a clone bound to a `Scope`, 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import itertools
 import weakref
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from purax.control.staging import named_scope
 from purax.linen import declare, errors, functional
 from purax.linen import scope as core
 from purax.linen.context import intercepted, named_calls, running
-from purax.linen.declare import PLAIN_TYPES, ModuleState, Setup, map_attribute, unspecified_parent
+from purax.linen.declare import PLAIN_TYPES, ModuleState, Setup, map_attribute, name_of, unspecified_parent
 from purax.linen.filters import CollectionFilter, DenyList
 from purax.linen.scope import Scope, Variable
 from purax.linen.summary import module_paths, record_call, tabulate_module
@@ -182,17 +183,17 @@ class Module:
         """Attributes that `setup` defines: run it first."""
         if name.startswith("__"):
             raise AttributeError(name)
-        descriptor = getattr(type(self), name, None)
-        if isinstance(descriptor, property):  # its getter failed; run again to show where
+        descriptor = inspect.getattr_static(type(self), name, None)
+        if hasattr(descriptor, "__get__"):  # a property whose getter failed; run it again to show where
             try:
-                return descriptor.fget(self)  # type: ignore[misc]
+                return descriptor.__get__(self, type(self))
             except AttributeError as error:
                 raise errors.DescriptorAttributeError(name) from error
         self._try_setup()
         if name in self.__dict__:
             return self.__dict__[name]
         hint = "" if self.scope is not None else " Attributes made in setup() exist only within init, apply and bind."
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.{hint}")
+        raise AttributeError(f'"{type(self).__name__}" object has no attribute "{name}".{hint}')
 
     def __dir__(self) -> list[str]:
         self._try_setup()
@@ -207,7 +208,8 @@ class Module:
         state = self._state
         if state is None:
             raise errors.IncorrectPostInitOverrideError
-        is_compact, is_setup = hasattr(fun, "compact"), fun.__name__ == "setup"
+        name = name_of(fun)
+        is_compact, is_setup = hasattr(fun, "compact"), name == "setup"
         nested = False
         if is_setup:
             if self.scope is None:
@@ -221,16 +223,16 @@ class Module:
             nested, state.in_compact_method = state.in_compact_method, True
         running.modules.append(self)
         try:
-            run = intercepted(fun, fun.__name__) if running.interceptors else fun
+            run = intercepted(fun, name) if running.interceptors else fun
             recorded = running.calls and not is_setup
             slot = record_call(None) if recorded else 0
             if named_calls.enabled:
-                run = named_scope(_profile_name(self, fun.__name__))(run)
+                run = named_scope(_profile_name(self, name))(run)
             result = run(self, *args, **kwargs)
-            if running.captures and running.captures[-1] and running.captures[-1](self, fun.__name__):
-                self.sow("intermediates", fun.__name__, result)
+            if running.captures and running.captures[-1] and running.captures[-1](self, name):
+                self.sow("intermediates", name, result)
             if recorded:
-                record_call(slot, self, fun.__name__, args, kwargs, result)
+                record_call(slot, self, name, args, kwargs, result)
             return result
         finally:
             running.modules.pop()
@@ -374,7 +376,7 @@ class Module:
     # -- variables ---------------------------------------------------------------------------------------------------------------
     def _bound(self, what: str) -> Scope:
         if self.scope is None:
-            raise ValueError(f"{what} needs a module with variables; it works within init, apply and bind only.")
+            raise ValueError(f"{what} is used on an unbound module; it works within init, apply and bind only.")
         return self.scope
 
     @property
@@ -552,18 +554,14 @@ def share_scope(module: Module, other: Module, /) -> None:
     Parameters
     ----------
     module : Module
-        Its place is kept, unless it lies below the place of `other`.
+        Keeps its place if `other` lies below it; otherwise its variables move to the place of `other`.
     other : Module
-        Its variables move.
+        The other module.
     """
     if module.scope is None or other.scope is None:
         raise errors.CallShareScopeOnUnboundModuleError
-    kept, moved = (module, other)
-    if (
-        len(module.scope.path) > len(other.scope.path)
-        and module.scope.path[: len(other.scope.path)] == other.scope.path
-    ):
-        kept, moved = other, module
+    below = other.scope.path[: len(module.scope.path)] == module.scope.path
+    kept, moved = (module, other) if below else (other, module)
     moved.__dict__["scope"] = kept.scope
     _move_children(moved)
 

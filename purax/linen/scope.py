@@ -8,6 +8,8 @@ made from the caller's variables and its mutable part is handed back.
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
@@ -106,19 +108,38 @@ class Scope:
 
     Parameters
     ----------
-    store : Store
-        Variables of the running call.
+    variables : dict
+        Collections; those that are mutable are written in place.
+    rngs : dict of keys, optional
+        Random streams by name.
+    mutable : filter
+        Collections that may be written.
     path : tuple of str
         Names from the root module to here.
-    rngs : dict of LazyRng
-        Random streams by name.
+    flags : mapping, optional
+        See `Store`.
     """
 
-    def __init__(self, store: Store, path: tuple[str, ...], rngs: dict[str, LazyRng]) -> None:
-        self.store = store
+    def __init__(
+        self,
+        variables: dict[str, Any],
+        rngs: Mapping[str, Any] | None = None,
+        *,
+        mutable: CollectionFilter = False,
+        path: tuple[str, ...] = (),
+        flags: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.store = Store(variables, mutable, flags or {}, path)
         self.path = path
-        self.rngs = rngs
+        self.rngs = {name: LazyRng.create(key) for name, key in (rngs or {}).items()}
         self.reservations: dict[str, set[str | None]] = {}
+
+    @classmethod
+    def at(cls, store: Store, path: tuple[str, ...], rngs: dict[str, LazyRng]) -> Scope:
+        """Return a cursor into a store that exists."""
+        scope = cls.__new__(cls)
+        scope.store, scope.path, scope.rngs, scope.reservations = store, path, rngs, {}
+        return scope
 
     # -- identity ------------------------------------------------------------------------------------------------------
     def __eq__(self, other: object) -> bool:
@@ -194,11 +215,11 @@ class Scope:
         if not reuse or name not in self.reservations:
             self.reserve(name)
         rngs = {stream: LazyRng(rng.rng, (*rng.suffix, name)) for stream, rng in self.rngs.items()}
-        return Scope(self.store, (*self.path, name), rngs)
+        return Scope.at(self.store, (*self.path, name), rngs)
 
     def rewound(self) -> Scope:
         """Return the same place without reserved names, so that its submodules may be made again."""
-        return Scope(self.store, self.path, self.rngs)
+        return Scope.at(self.store, self.path, self.rngs)
 
     # -- collections -----------------------------------------------------------------------------------------------------
     def is_mutable_collection(self, collection: str) -> bool:
@@ -240,6 +261,40 @@ class Scope:
         for part in self.path[len(self.store.base) :]:
             held = held.setdefault(part, {})
         held[name] = unfreeze(value) if isinstance(value, FrozenDict) else value
+
+    def mutable_variables(self) -> dict[str, Any]:
+        """Return the collections at this place that may be written."""
+        return {name: self.collection(name) for name in self.store.variables if self.is_mutable_collection(name)}
+
+    @contextmanager
+    def temporary(self) -> Iterator[Scope]:
+        """End the validity of the scope, and of all others of its store, when the block ends."""
+        try:
+            yield self
+        finally:
+            self.store.valid = False
+
+    def default_name(self, prefix: str) -> str:
+        """Return the first of `prefix0`, `prefix1`, ... that is free."""
+        return next(
+            name for name in (f"{prefix}{index}" for index in itertools.count()) if name not in self.reservations
+        )
+
+    def child(self, fn: Callable[..., Any], name: str | None = None, prefix: str | None = None) -> Callable[..., Any]:
+        """Return a function of a scope as a function that runs at a new place below this one.
+
+        Parameters
+        ----------
+        fn : callable
+            Takes a scope first.
+        name : str, optional
+            Name of the place; by default the function's, with a number.
+        prefix : str, optional
+            What to number instead of the function's name.
+        """
+        if name is None:
+            name = self.default_name(f"{fn.__name__}_" if prefix is None else prefix)
+        return functools.partial(fn, self.push(name))
 
     # -- random keys -----------------------------------------------------------------------------------------------------
     def has_rng(self, name: str) -> bool:
@@ -394,21 +449,7 @@ def bind(
     ):
         raise errors.ApplyScopeInvalidVariablesTypeError
     owned = {name: unfreeze(held) if in_filter(mutable, name) else held for name, held in variables.items()}
-    return Scope(Store(owned, mutable, flags or {}), (), _streams(rngs, "bind"))
-
-
-@contextmanager
-def temporary(scope: Scope) -> Iterator[Scope]:
-    """End the validity of a scope, and of all below it, when the block ends."""
-    try:
-        yield scope
-    finally:
-        scope.store.valid = False
-
-
-def mutated(scope: Scope) -> dict[str, Any]:
-    """Return the collections of a root scope that may have changed."""
-    return {name: held for name, held in scope.store.variables.items() if in_filter(scope.store.mutable, name)}
+    return Scope(owned, _streams(rngs, "bind"), mutable=mutable, flags=flags)
 
 
 def apply(
@@ -426,9 +467,9 @@ def apply(
         params = variables.get("params") if isinstance(variables, Mapping) else None
         if isinstance(params, Mapping) and "params" in params:
             raise errors.ApplyScopeInvalidVariablesStructureError(variables)
-        with temporary(bind(variables, rngs, mutable, flags)) as root:
+        with bind(variables, rngs, mutable, flags).temporary() as root:
             result = fn(root, *args, **kwargs)
-        return result if mutable is False else (result, mutated(root))
+        return result if mutable is False else (result, root.mutable_variables())
 
     return wrapper
 

@@ -178,7 +178,8 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
 
     Returns
     -------
-    integer array of the shape of `v`
+    int32[...]
+        Of the shape of `v`.
     """
     if sorter is not None:
         check_arraylike("searchsorted", a, v, sorter)
@@ -200,9 +201,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
         and max(a.aval.size, v.aval.size) <= HOST_LIMIT
         and known.dtype.kind != "V"
     ):
-        found = np.asarray(np.searchsorted(known, wanted, "left" if side == "left" else "right")).astype(
-            dtypes.default_int()
-        )
+        found = np.asarray(np.searchsorted(known, wanted, "left" if side == "left" else "right")).astype(np.int32)
         return wrap_host(array_aval(found.shape, found.dtype), found)
     return _searchsorted(a, v, side=side, method=method)
 
@@ -211,13 +210,13 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
 def _searchsorted(a: Any, v: Any, *, side: str, method: str) -> Any:
     size, shape = a.aval.shape[0], v.aval.shape
     if size == 0 or v.aval.size == 0:
-        return shapes.full(shape, 0, dtypes.default_int())
+        return shapes.full(shape, 0, np.int32)
     keys = integer_keys(a)
     wanted = [shapes.reshape(k, (v.aval.size,)) for k in integer_keys(v)]
     search = {"compare_all": _by_comparing, "sort": _by_sorting}.get(
         method, partial(_by_halving, unroll=method != "scan")
     )
-    return _as_default(shapes.reshape(search(keys, wanted, side == "right"), shape))
+    return ops.convert_element_type(shapes.reshape(search(keys, wanted, side == "right"), shape), np.int32)
 
 
 def _precedes(keys: Sequence[Any], wanted: Sequence[Any], inclusive: bool) -> Any:

@@ -87,7 +87,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     if bins.aval.ndim != 1:
         raise ValueError(f"digitize: bins must be a 1-dimensional array; got {bins.aval.str_short()}")
     if bins.aval.shape[0] == 0:
-        return ops.full(np.shape(x), 0, dtypes.default_int())
+        return ops.full(np.shape(x), 0, dtypes.int32)
     side = "right" if not right else "left"
     how = {} if method is None else {"method": method}
     up = searchsorted(bins, x, side=side, **how)
@@ -160,7 +160,7 @@ def _count_bins(columns: list[Any], edges: list[Any], weights: Any) -> Any:
     inside = None
     for x, edge, size in zip(columns, edges, shape, strict=True):
         edge, x = promote_dtypes_anyhow(edge, x)
-        index = ops.sub(searchsorted(edge, x, side="right"), ops.full(x.aval.shape, 1, dtypes.default_int()))
+        index = ops.sub(searchsorted(edge, x, side="right"), ops.full(x.aval.shape, 1, dtypes.int32))
         last = ops.eq(x, ops.broadcast_to(edge[-1], x.aval.shape))
         index = ops.select_n(last, index, ops.full_like(index, size - 1))
         valid = ops.bitwise_and(ops.ge(index, ops.full_like(index, 0)), ops.lt(index, ops.full_like(index, size)))
@@ -256,8 +256,9 @@ def cov(
     if ddof is None:
         ddof = 1 if not bias else 0
     weights = _observation_weights(x, fweights, aweights)
-    center, total = average(x, axis=1, weights=weights, returned=True)
-    total = total[0]
+    center = average(x, axis=1, weights=weights)
+    count = ops.full((), x.aval.shape[1], dtypes.real_dtype(dtypes.to_inexact(x.aval.dtype)))
+    total = count if weights is None else sum(weights)
     if weights is None:
         factor: Any = ops.full_like(total, builtins.max(x.aval.shape[1] - ddof, 0))
     elif ddof == 0:

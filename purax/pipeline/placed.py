@@ -92,7 +92,7 @@ def plan(
     if found is None:
         found = _plan(jaxpr, name, placements, donated, out_placements, options, default)
         found = jaxpr.derived.setdefault(key, found)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _plan(
@@ -125,7 +125,7 @@ def elsewhere(jaxpr: Jaxpr, arrays: Sequence[Any]) -> bool:
 def mesh_of(jaxpr: Jaxpr) -> Mesh | None:
     """The mesh that a program names, if it does."""
     try:
-        return jaxpr.derived["mesh"]  # type: ignore[no-any-return]
+        return jaxpr.derived["mesh"]
     except KeyError:
         pass
     found = None

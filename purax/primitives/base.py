@@ -22,7 +22,7 @@ def zeros_of(x: Any) -> Any:
 
 def instantiate(tangent: Any, primal: Any) -> Any:
     """`tangent`, or explicit zeros of the type of `primal` when it is the symbolic zero."""
-    return zeros_of(aval_of(primal).strip_weak()) if tangent is None else tangent
+    return zeros_of(aval_of(primal)) if tangent is None else tangent
 
 
 def add_tangents(a: Any, b: Any) -> Any:

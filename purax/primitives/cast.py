@@ -153,9 +153,17 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
     if type(operand) in (int, float, complex, bool):
         operand = hooks.as_array(operand)
     aval = aval_of(operand)
-    if aval.dtype == dtype and not aval.weak_type and isinstance(operand, (hooks.array_type, Tracer)):
-        return operand
+    if aval.dtype == dtype and not aval.weak_type:
+        return operand if isinstance(operand, (hooks.array_type, Tracer)) else hooks.as_array(operand)
     return convert_element_type_p.bind1(operand, new_dtype=dtype, weak_type=False)
+
+
+def as_type(operand: Any, aval: Any) -> Any:
+    """`operand` with the dtype and weak type of `aval`."""
+    have = aval_of(operand)
+    if have.dtype == aval.dtype and have.weak_type == aval.weak_type:
+        return operand
+    return convert_element_type_p.bind1(operand, new_dtype=aval.dtype, weak_type=aval.weak_type)
 
 
 # --- bits -----------------------------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ class AllReduce(Collective):
         if axis.name not in axes:
             return self.bind(*operands, axes=axes, groups=groups), dims
         _no_groups(groups)
-        outs = [
+        outs: Sequence[Any] = [
             self.of_equals(x, axis.size) if d is None else self.over_lanes(x, d)
             for x, d in zip(operands, dims, strict=True)
         ]
@@ -163,7 +163,7 @@ class PExtremum(AllReduce):
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """The mean of the tangents of the lanes that attain the extremum."""
         outs = self.bind(*primals, **params)
-        derived = []
+        derived: list[Any] = []
         for x, t, out in zip(primals, tangents, outs, strict=True):
             if t is None:
                 derived.append(None)

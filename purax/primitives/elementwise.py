@@ -258,10 +258,10 @@ round_p = Elementwise("round", FLOAT, _lower_round, widened(_round), None, exact
 
 
 def _tie(t: Any, z: Any, own: Any, other: Any) -> Any:
-    """The tangent of max or min to one operand: all where it is the result, half at a tie."""
+    """The tangent of max or min to one operand: all where it is the result, half at a tie; else 0, were it infinite."""
     one, half, zero = (shape.full_like_aval(aval_of(z), value) for value in (1, 0.5, 0))
     weight = select(eq(own, z), select(eq(other, z), half, one), zero)
-    return mul(t, weight)
+    return strong_product(t, weight)
 
 
 def _lower_extremum(operation: str, greater: str) -> Any:

@@ -77,10 +77,10 @@ def scalar(value: Any, dtype: Any, weak: bool = False) -> Any:
 
 
 def full_like_aval(aval: Any, value: Any) -> Any:
-    """An array of the shape and dtype of `aval`, strongly typed, filled with the scalar `value`."""
+    """An array of the type of `aval` filled with the scalar `value`."""
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
-    fill = scalar(value, aval.dtype)
+    fill = scalar(value, aval.dtype, aval.weak_type)
     return (
         _own(fill)
         if not aval.shape

@@ -35,12 +35,12 @@ def _randint(key: Any, low: Any, high: Any, *, shape: Any, dtype: Any) -> Any:
     half, unsigned = 2 ** (info.bits // 2), UINTS[info.bits]
     beyond = high > _clipped(shapes.scalar(int(info.max), dtype), aval_of(high).dtype)
     low, high = (shapes.broadcast_to_rank(_clipped(x, dtype), len(shape)) for x in (low, high))
-    upper, lower = (random_bits(k, info.bits, shape) for k in two_keys(key))
+    upper, lower = (random_bits(k, info.bits, shape) for k in two_keys(key))  # limits keep sizes of 1: little to compute
     empty = high <= low
     span = pnp.where(empty, shapes.scalar(1, unsigned), cast.convert_element_type(high - low, unsigned))
     # A limit one above the largest number of the dtype was clipped: add it back.
     beyond = elementwise.bitwise_and(shapes.broadcast_to_rank(beyond, len(shape)), elementwise.bitwise_not(empty))
-    span = shapes.broadcast_to(span + beyond.astype(unsigned), shape)
+    span = span + beyond.astype(unsigned)
     factor = elementwise.rem(half, span)
     factor = elementwise.rem(factor * factor, span)
     offset = elementwise.rem(elementwise.rem(upper, span) * factor + elementwise.rem(lower, span), span)

@@ -91,7 +91,7 @@ def value_and_grad(
         outs, tape = linearize_flat(call, leaves)
         out_aval = _check_output(outs[0], holomorphic, fun)
         tape.outputs = tape.outputs[:1]
-        results = tape.backward([shape.full_like_aval(out_aval.strip_weak(), 1)])
+        results = tape.backward([shape.full_like_aval(out_aval, 1)])
         gradient = treedef.unflatten([explicit(c, aval_of(x)) for c, x in zip(results, leaves, strict=True)])
         return ((outs[0], store.aux(outs)) if has_aux else outs[0]), gradient
 

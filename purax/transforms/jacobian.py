@@ -109,7 +109,7 @@ def _basis(value: Any) -> Any:
         if not dtypes.is_inexact(aval.dtype):
             out.append(np.zeros((total, *aval.shape), dtypes.float0))
         else:
-            out.append(shape.reshape(_eye_rows(total, aval.size, start, aval.dtype), (total, *aval.shape)))
+            out.append(shape.reshape(cast.as_type(_eye_rows(total, aval.size, start, aval.dtype), aval), (total, *aval.shape)))
         start += aval.size
     return treedef.unflatten(out)
 

@@ -20,6 +20,7 @@ from purax.core.ir import Jaxpr, intern
 from purax.core.leaks import check_leaks
 from purax.core.stage import StageTrace
 from purax.core.trace import Trace, Tracer, aval_of, bind_in, current
+from purax.primitives import cast
 from purax.primitives.base import instantiate, is_differentiable
 from purax.transforms.flat import flat_function, float0_zeros
 
@@ -124,7 +125,7 @@ def jvp_jaxpr(
     if found is None:
         trace = StageTrace(None, jaxpr.name, "jvp", embed=True)
         primals = [trace.new_input(a) for a in jaxpr.in_avals]
-        given = [trace.new_input(a.strip_weak()) for a, n in zip(jaxpr.in_avals, nonzero, strict=True) if n]
+        given = [trace.new_input(a) for a, n in zip(jaxpr.in_avals, nonzero, strict=True) if n]
         rest = iter(given)
         tangents = [next(rest) if n else None for n in nonzero]
         token = current.set(trace)
@@ -202,7 +203,7 @@ def _check_tangent(primal: Any, tangent: Any) -> Any:
         raise ValueError(
             f"jvp called with different primal and tangent shapes; got primal shape {aval.shape} and tangent shape {given.shape}"
         )
-    return tangent
+    return cast.as_type(tangent, aval)
 
 
 def _mismatch(aval: Any, got: str) -> str:

@@ -234,7 +234,7 @@ def linearize_flat(
     for i, primal in enumerate(primals):
         aval = aval_of(primal)
         if (needed is None or needed[i]) and is_differentiable(aval.dtype):
-            tangent = linear.new_input(aval.strip_weak())
+            tangent = linear.new_input(aval)
             inputs.append(tangent)
             operands.append(DualTracer(dual, primal, tangent))
         else:

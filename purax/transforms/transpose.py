@@ -87,7 +87,7 @@ def transpose_jaxpr(
     if found is None:
         trace = StageTrace(None, jaxpr.name, "transpose", embed=True)
         values = [trace.new_input(a) for a, is_linear in zip(jaxpr.in_avals, linear, strict=True) if not is_linear]
-        given = [trace.new_input(a.strip_weak()) for a, n in zip(jaxpr.out_avals, nonzero, strict=True) if n]
+        given = [trace.new_input(a) for a, n in zip(jaxpr.out_avals, nonzero, strict=True) if n]
         rest_values, rest_given = iter(values), iter(given)
         operands = [Linear(a) if m else next(rest_values) for a, m in zip(jaxpr.in_avals, linear, strict=True)]
         token = current.set(trace)
@@ -97,7 +97,7 @@ def transpose_jaxpr(
             if wanted is not None:
                 avals = [a for a, m in zip(jaxpr.in_avals, linear, strict=True) if m]
                 results = [
-                    zeros_of(a.strip_weak()) if c is None and w else c for c, a, w in zip(results, avals, wanted, strict=True)
+                    zeros_of(a) if c is None and w else c for c, a, w in zip(results, avals, wanted, strict=True)
                 ]
         finally:
             current.reset(token)
@@ -160,7 +160,7 @@ def _split(
     recompute: bool,
 ) -> LinearParts:  # fmt: skip
     out_tangents = [
-        zeros_of(aval_of(o).strip_weak()) if t is None and wanted is not None and wanted[i] else t
+        zeros_of(aval_of(o)) if t is None and wanted is not None and wanted[i] else t
         for i, (o, t) in enumerate(zip(outs, tape.outputs, strict=True))
     ]
     residual_vars: dict[Var, Var] = {}  # variable of the primal program -> variable of the linear one

@@ -219,8 +219,8 @@ tree.register_pytree_node(Pullback, _flatten_pullback, _unflatten_pullback)
 def explicit(cotangent: Any, aval: Any) -> Any:
     """A cotangent as the user sees it: zeros where symbolic, float0 for integers."""
     if cotangent is not None:
-        return cotangent
-    return zeros_of(aval.strip_weak()) if is_differentiable(aval.dtype) else float0_zeros(aval.shape)
+        return cast.as_type(cotangent, aval)
+    return zeros_of(aval) if is_differentiable(aval.dtype) else float0_zeros(aval.shape)
 
 
 def _check_cotangent(cotangent: Any, aval: Any) -> Any:
@@ -231,9 +231,7 @@ def _check_cotangent(cotangent: Any, aval: Any) -> Any:
     given = aval_of(cotangent)
     if given.shape != aval.shape or (given.dtype != aval.dtype and not given.weak_type):
         raise ValueError(_cotangent_message(cotangent, aval))
-    if given.dtype != aval.dtype:
-        return cast.convert_element_type(cotangent, aval.dtype)
-    return cotangent
+    return cast.as_type(cotangent, aval)
 
 
 def _cotangent_message(cotangent: Any, aval: Any) -> str:

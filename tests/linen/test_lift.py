@@ -398,3 +398,84 @@ def test_misuse_of_lifting_raises():
         nn.remat(Returns)().init(KEY, X)
     with pytest.raises(TypeError, match="positional"):
         nn.vmap(nn.Dense, variable_axes={"params": 0}, split_rngs={"params": True})(2).init(KEY, inputs=X)
+
+
+def test_jit_runs_python_code_once_for_modules_that_are_alike():
+    runs = []
+
+    class Traced(nn.Module):
+        size: int = 2
+        scale: object = None
+
+        @nn.jit
+        @nn.compact
+        def __call__(self, x):
+            runs.append(self.size)
+            x = nn.Dropout(0.5, deterministic=False)(x)
+            return nn.Dense(self.size)(x) * (1.0 if self.scale is None else self.scale)
+
+    rngs = {"params": KEY, "dropout": KEY}
+    variables = Traced().init(rngs, X)
+    runs.clear()
+    first = [Traced().apply(variables, X, rngs=rngs) for _ in range(3)]
+    assert runs == [2]
+    np.testing.assert_array_equal(first[0], first[1])
+    other = Traced().apply(variables, X, rngs={"params": KEY, "dropout": random.key(1)})
+    assert not np.allclose(first[0], other)
+    Traced(3).init(rngs, X)
+    assert runs == [2, 3]
+    for scale in (2.0, 3.0):
+        scaled = Traced(scale=pnp.asarray(scale)).apply(variables, X, rngs=rngs)
+        np.testing.assert_allclose(scaled, scale * first[0], rtol=1e-5)
+
+    class Twice(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            return [Traced()(x), Traced()(x)]
+
+    variables = Twice().init(rngs, X)
+    runs.clear()
+    a, b = Twice().apply(variables, X, rngs={"dropout": KEY})
+    assert runs == [2]
+    assert not np.allclose(a, b)
+
+
+def test_jit_of_a_method_of_an_unbound_module():
+    class Quick(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            return nn.Dense(2)(x)
+
+        @nn.jit
+        def init_with_output(self, rngs, *args, **kwargs):
+            return super().init_with_output(rngs, *args, **kwargs)
+
+    y, variables = Quick().init_with_output(KEY, X)
+    tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), variables, MLPlain().init(KEY, X))
+    assert y.shape == (4, 2)
+
+
+class MLPlain(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(2)(x)
+
+
+def test_fold_rngs_gives_the_keys_that_jit_gives():
+    folded, compiled = nn.fold_rngs(nn.Dense)(2), nn.jit(nn.Dense)(2)
+    tree.map(np.testing.assert_array_equal, folded.init(KEY, X), compiled.init(KEY, X))
+
+
+def test_methods_bound_to_a_module_may_be_branches():
+    class Choose(nn.Module):
+        def __call__(self, x, positive):
+            return nn.cond(positive, self.double, self.negate, self, x)
+
+        def double(self, x):
+            return 2 * x
+
+        def negate(self, x):
+            return -x
+
+    assert float(Choose().apply({}, 3.0, True)) == 6.0
+    assert float(Choose().apply({}, 3.0, False)) == -3.0

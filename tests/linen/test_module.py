@@ -482,17 +482,6 @@ def test_misuse_raises_its_own_error():
         MLP.init(KEY, X)
     with pytest.raises(errors.IncorrectPostInitOverrideError):
         NoSuper()(X)
-    with pytest.raises(errors.MultipleMethodsCompactError):
-
-        class TwoCompact(nn.Module):
-            @nn.compact
-            def one(self, x):
-                return x
-
-            @nn.compact
-            def two(self, x):
-                return x
-
     with pytest.raises(errors.ReservedModuleAttributeError):
 
         class Reserved(nn.Module):

@@ -224,11 +224,14 @@ class Einsum(Module):
         """Return the kernel's size of each output axis, None for axes that only the input has."""
         operands, result = equation.split("->")
         given, letters = operands.split(",")
-        if "..." in letters:
-            raise ValueError(f"The kernel's part of einsum_str must name each axis, got {letters!r}.")
-        sizes = dict(zip(letters, self.shape, strict=True))
-        batch = input_ndim - len(given.replace("...", ""))
-        return [sizes.get(letter) for letter in result.replace("...", "." * batch)]
+        # the axes of an ellipsis are called 0, 1, ... from its right end
+        spans = [input_ndim - len(given.replace("...", "")), len(self.shape) - len(letters.replace("...", ""))]
+        names = [str(number) for number in reversed(range(max(spans)))]
+        before, _, after = letters.partition("...")
+        hidden = names[len(names) - spans[1] :] if "..." in letters else []
+        sizes = dict(zip([*before, *hidden, *after], self.shape, strict=True))
+        start, _, end = result.partition("...")
+        return [sizes.get(name) for name in [*start, *(names if "..." in result else []), *end]]
 
 
 class Embed(Module):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from purax.control.remat import checkpoint as checkpoint_arrays
 from purax.linen.filters import Filter
 from purax.linen.lifting.pack import Packed
 
-__all__ = ["checkpoint", "cond", "jit", "switch", "while_loop"]
+__all__ = ["Programs", "checkpoint", "cond", "jit", "shifted", "switch", "while_loop"]
 
 
 def while_loop(
@@ -94,39 +95,71 @@ def switch(
     return _branches(branches, variables, rngs, lambda fns, *ops: branch.switch(index, fns, *ops))
 
 
+class Programs:
+    """The compiled forms of one lifted method, shared by all modules that are alike.
+
+    A program is found by a fingerprint of the module, its scopes and settings: Python code runs once for each. What the
+    run did to the counters of the random streams is noted, and done again when the program is used without running it.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self.draws: dict[Any, dict[Any, int]] = {}
+        self._running = threading.local()
+        self._compiled = jit_arrays(self._run, **options)
+        self._options = options
+
+    def fresh(self) -> Programs:
+        """Return the same without programs."""
+        return Programs(**self._options)
+
+    def _run(self, fingerprint: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._running.functions[-1](*args, **kwargs)
+
+    def __call__(self, function: Callable[..., Any], fingerprint: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return `function(*args, **kwargs)`, by a program made from an earlier function with the same fingerprint."""
+        functions = self._running.__dict__.setdefault("functions", [])
+        functions.append(function)
+        try:
+            return self._compiled(fingerprint, *args, **kwargs)
+        finally:
+            functions.pop()
+
+
 def jit(
     fn: Callable[..., Any],
+    programs: Programs,
+    fingerprint: Any,
     variables: Filter = True,
     rngs: Filter = True,
-    static_argnums: Any = (),
-    static_argnames: Any = (),
-    donate_argnums: Any = (),
 ) -> Callable[..., Any]:
-    """Compile a function of scopes; argument numbers count the scopes as 0."""
+    """Compile a function of scopes; `fingerprint` tells functions apart."""
 
     def call(scopes: Any, *args: Any, **kwargs: Any) -> Any:
         packed = Packed(scopes, (variables,), (variables,), (rngs,))
+        key = (fingerprint, packed.fingerprint())
+        ran = False
 
-        def compiled(groups: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
+        def traced(groups: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
+            nonlocal ran
+            ran = True
+            before = packed.count()
             result = fn(packed.enter(groups, keys), *args, **kwargs)
+            after = packed.count()
+            programs.draws[key] = {place: after[place] - before.get(place, 0) for place in after}
             return result, packed.leave()
 
-        run = jit_arrays(
-            compiled,
-            static_argnums=_shifted(static_argnums),
-            static_argnames=static_argnames or None,
-            donate_argnums=_shifted(donate_argnums),
-        )
-        result, changed = run(packed.variables, packed.rngs, *args, **kwargs)
+        result, changed = programs(traced, key, packed.variables, packed.rngs, *args, **kwargs)
+        if not ran:
+            packed.draw(programs.draws.get(key, {}))
         packed.publish(changed)
         return result
 
     return call
 
 
-def _shifted(numbers: Any) -> tuple[int, ...]:
-    """Argument numbers after the scopes gave way to variables and keys."""
-    return tuple(number + 1 for number in ((numbers,) if isinstance(numbers, int) else numbers) if number > 0)
+def shifted(numbers: Any, by: int = 1) -> tuple[int, ...]:
+    """Return argument numbers, the module as 0, after the module gave way to `by` more arguments than one."""
+    return tuple(number + by for number in ((numbers,) if isinstance(numbers, int) else numbers) if number > 0)
 
 
 def checkpoint(
@@ -149,7 +182,7 @@ def checkpoint(
             result = fn(packed.enter(groups, keys), *args, **kwargs)
             return result, packed.leave()
 
-        run = checkpoint_arrays(again, prevent_cse=prevent_cse, static_argnums=_shifted(static_argnums), policy=policy)
+        run = checkpoint_arrays(again, prevent_cse=prevent_cse, static_argnums=shifted(static_argnums), policy=policy)
         result, changed = run(packed.variables, packed.rngs, *args, **kwargs)
         packed.publish(changed)
         return result

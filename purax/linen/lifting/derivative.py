@@ -80,7 +80,8 @@ def jvp(fn: Callable[..., Any], variables: Filter = True, rngs: Filter = True) -
         chosen = tuple(variable_tangents)
         packed = Packed(scopes, (chosen, variables), (variables,), (rngs,))
         moving, others = packed.variables
-        directions = tuple(variable_tangents if index == 0 else {} for index in range(len(packed.roots)))
+        given = {name: variable_tangents[name] for name in (moving[0] if moving else {})}
+        directions = tuple(given if index == 0 else {} for index in range(len(packed.roots)))
 
         def function(moving: Any, primals: Any) -> Any:
             result = fn(packed.enter((moving, others), packed.rngs), *primals)

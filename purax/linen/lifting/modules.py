@@ -12,7 +12,7 @@ from typing import Any
 from purax import tree
 from purax.linen import errors
 from purax.linen._support import register_node
-from purax.linen.declare import map_attribute, wrap_method
+from purax.linen.declare import map_attribute, name_of, wrap_method
 from purax.linen.keys import LazyRng
 from purax.linen.module import Module
 from purax.linen.scope import Scope, Variable
@@ -34,7 +34,6 @@ class _Taken:
     """The scopes of a module, of the bound modules and Variables in its fields, and of those among the arguments."""
 
     def __init__(self, module: Module, args: Any, kwargs: Any) -> None:
-        self.scopes: list[Scope] = []
         self.module = module
         self._places: dict[int, int] = {}
         self._held: list[Any] = []
@@ -48,10 +47,24 @@ class _Taken:
             if isinstance(value, Module):
                 for held in _fields(value).values():
                     map_attribute(lambda _, leaf: self._take(leaf) if _is_bound(leaf) else None, held)
-            self._places[key] = len(self.scopes)
+            self._places[key] = len(self._held)
             self._held.append(value)
-            self.scopes.append(value.scope)
         return self._places[key]
+
+    @property
+    def scopes(self) -> list[Scope]:
+        """The scopes of everything that was taken; none for a module that is not bound."""
+        return [value.scope for value in self._held if value.scope is not None]
+
+    def fingerprint(self) -> Any:
+        """Return a hashable value, equal for modules and arguments that run alike.
+
+        Raises
+        ------
+        TypeError
+            If a field is not hashable.
+        """
+        return tuple(_fingerprint(value, self._places) for value in self._held)
 
     def _stand_in(self, leaf: Any) -> Any:
         return _Stand(self._take(leaf)) if _is_bound(leaf) else leaf
@@ -59,18 +72,20 @@ class _Taken:
     def rebuild(self, scopes: list[Scope], args: Any, kwargs: Any, cls: type | None = None) -> tuple[Module, Any, Any]:
         """Return the module and the arguments over other scopes; `cls` is the class of the module."""
         built: dict[int, Any] = {}
+        remaining = iter(scopes)
+        places = [next(remaining) if value.scope is not None else None for value in self._held]
 
         def build(value: Any, cls: type | None = None) -> Any:
             index = self._places[id(value) if isinstance(value, Variable) else value._id]
             if index not in built:
                 if isinstance(value, Variable):
-                    built[index] = Variable(scopes[index], value.collection, value.name, value.unbox)
+                    built[index] = Variable(places[index], value.collection, value.name, value.unbox)
                 else:
                     held = {
                         name: map_attribute(lambda _, leaf: build(leaf) if _is_bound(leaf) else leaf, field)
                         for name, field in _fields(value).items()
                     }
-                    built[index] = (cls or type(value))(parent=scopes[index], **held)
+                    built[index] = (cls or type(value))(parent=places[index], **held)
             return built[index]
 
         module = build(self.module, cls)
@@ -88,6 +103,36 @@ def _is_bound(value: Any) -> bool:
 
 def _fields(module: Module) -> dict[str, Any]:
     return {f.name: getattr(module, f.name) for f in dataclasses.fields(module) if f.init and f.name != "parent"}
+
+
+def _fingerprint(value: Any, places: Mapping[int, int]) -> Any:
+    """Return what the behaviour of a setting depends on; modules within it by their number in `places`."""
+    if isinstance(value, Module) and _is_bound(value) and places:
+        held = tuple(
+            (name, _fingerprint_field(field, places)) for name, field in _fields(value).items() if name != "name"
+        )
+        state = value._state
+        cursor = tuple(sorted(state.autoname_cursor.items()))
+        return type(value), held, state.in_compact_method, state.in_setup, state.setup_called, cursor
+    return _fingerprint_field(value, places)
+
+
+def _fingerprint_field(value: Any, places: Mapping[int, int]) -> Any:
+    if isinstance(value, Variable):
+        return Variable, value.collection, value.name, value.unbox
+    if isinstance(value, Module):
+        if value._id in places:
+            return Module, places[value._id]
+        held = tuple((name, _fingerprint_field(field, places)) for name, field in _fields(value).items())
+        return type(value), held
+    if isinstance(value, Mapping):
+        return Mapping, tuple((key, _fingerprint_field(held, places)) for key, held in value.items())
+    if isinstance(value, (list, tuple)):
+        return type(value), tuple(_fingerprint_field(held, places) for held in value)
+    if hasattr(value, "aval"):  # an array or tracer: its identity says nothing about its content
+        raise TypeError("An array is no part of a fingerprint.")
+    hash(value)
+    return type(value), value
 
 
 def _check_result(result: Any, name: str) -> None:
@@ -118,11 +163,15 @@ def _lifted(
     """Return `(module, *args) -> transform(*functions)(scopes, *args)` with modules rebuilt over the inner scopes."""
 
     def call(self: Module, *args: Any, **kwargs: Any) -> Any:
-        if self.scope is None:
-            raise errors.CallCompactUnboundModuleError
         state = self._state.export()
-        with _forked(self) if fork else nullcontext():
+        with _forked(self) if fork and self.scope is not None else nullcontext():
             taken = _Taken(self, args, kwargs)
+            settings = options
+            if "programs" in options:
+                try:
+                    settings = {**options, "fingerprint": (name, taken.fingerprint())}
+                except TypeError:  # a field without hash: this call gets a program of its own
+                    settings = {**options, "programs": options["programs"].fresh(), "fingerprint": None}
 
             def on_scopes(function: Callable[..., Any], scopes: list[Scope], *args: Any, **kwargs: Any) -> Any:
                 module, args, kwargs = taken.rebuild(scopes, args, kwargs, cls)
@@ -135,7 +184,7 @@ def _lifted(
                 return result
 
             inner = [functools.partial(on_scopes, function) for function in functions]
-            return transform(*inner, **options)(taken.scopes, *taken.args, **taken.kwargs)
+            return transform(*inner, **settings)(taken.scopes, *taken.args, **taken.kwargs)
 
     return call
 
@@ -171,7 +220,7 @@ def lift(transform: Callable[..., Any], target: Any, methods: Any = None, fork: 
     if isinstance(target, Module) or not callable(target):
         raise errors.TransformTargetError(target)
     method = wrap_method(target)
-    return functools.wraps(method)(_lifted(transform, (method,), getattr(target, "__name__", "?"), None, fork, options))
+    return functools.wraps(method)(_lifted(transform, (method,), name_of(target), None, fork, options))
 
 
 def lift_call(
@@ -180,5 +229,6 @@ def lift_call(
     """Call `transform(*functions, **options)` on a module and arguments, for functions that take the module first."""
     if not isinstance(module, Module):
         raise errors.TransformTargetError(module)
-    wrapped = tuple(wrap_method(function) for function in functions)
-    return _lifted(transform, wrapped, getattr(functions[0], "__name__", "?"), None, False, options)(module, *args)
+    unbound = (getattr(f, "__func__", f) if isinstance(getattr(f, "__self__", None), Module) else f for f in functions)
+    wrapped = tuple(wrap_method(function) for function in unbound)
+    return _lifted(transform, wrapped, name_of(functions[0]), None, False, options)(module, *args)

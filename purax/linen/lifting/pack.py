@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from purax.linen.filters import Filter, group, in_filter, intersect, union
+from purax.linen.filters import Filter, group, hashable, in_filter, intersect, union
 from purax.linen.frozen_dict import unfreeze
 from purax.linen.scope import Scope, Store
 
@@ -51,7 +51,35 @@ class Packed:
     @property
     def counters(self) -> dict[Any, int]:
         """The counters of the random streams, shared by all scopes of one call."""
-        return self.roots[0].store.counters
+        return self.roots[0].store.counters if self.roots else {}
+
+    def count(self) -> dict[Any, int]:
+        """Return the draws so far below each root, by number of the root, path below it, and stream."""
+        return {
+            (index, path[len(root.path) :], stream): count
+            for index, root in enumerate(self.roots)
+            for (path, stream), count in root.store.counters.items()
+            if path[: len(root.path)] == root.path
+        }
+
+    def draw(self, counts: dict[Any, int]) -> None:
+        """Add to the counters what `count` grew by elsewhere."""
+        for (index, below, stream), count in counts.items():
+            root = self.roots[index]
+            place = ((*root.path, *below), stream)
+            root.store.counters[place] = root.store.counters.get(place, 0) + count
+
+    def fingerprint(self) -> Any:
+        """Return what a program over these scopes depends on, arrays and paths aside; hashable."""
+        scopes = tuple(
+            (
+                hashable(root.mutable),
+                tuple(sorted(root.flags.items())),
+                frozenset((name, frozenset(taken)) for name, taken in root.reservations.items()),
+            )
+            for root in self.roots
+        )
+        return scopes, tuple(self.places), frozenset(self.count().items())
 
     def enter(self, variables: Groups, rngs: Groups, mutable: Filter = True) -> list[Scope]:
         """Make scopes, one for each of the packed scopes, over variables and keys inside the transformation."""
@@ -65,7 +93,7 @@ class Packed:
             writable = intersect(intersect(root.store.mutable, allowed), mutable)
             owned = {name: unfreeze(value) if in_filter(writable, name) else value for name, value in held.items()}
             store = Store(owned, writable, root.store.flags, root.path, root.store.counters)
-            self.entered.append(Scope(store, root.path, streams))
+            self.entered.append(Scope.at(store, root.path, streams))
         scopes = []
         for root_index, names in self.places:
             scope = self.entered[root_index]
