@@ -123,7 +123,7 @@ _TABLE = (
     Setting("user_context", _anything, (), "values of contexts that users made, part of each key", traced=True),
     Setting("disable_jit", _flag, False, "run jitted functions operation by operation"),
     Setting("no_tracing", _flag, False, "raise when a jitted function is traced anew"),
-    Setting("no_execution", _flag, False, "raise when a compiled function runs"),
+    Setting("no_execution", _flag, False, "raise when a compiled function runs", traced=True),
     Setting("check_tracer_leaks", _flag, False, "raise when a tracer outlives its transformation"),
     Setting("enable_checks", _flag, False, "verify each jaxpr that is made"),
     Setting("log_compiles", _flag, False, "log each trace and compile"),

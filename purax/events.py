@@ -224,7 +224,7 @@ def _log(event: Event) -> None:
         case Compiled(name, seconds):
             text = f"Finished XLA compilation of jit({name}) in {seconds:.6f} s"
         case CacheHit(name, where, seconds):
-            text = f"found jit({name}) compiled, in {where}, in {seconds:.6f} s"
+            text = f"Finished XLA compilation of jit({name}): found in {where} in {seconds:.6f} s"
     flag = settings.log_compiles
     if isinstance(event, CacheMiss):
         flag = settings.explain_cache_misses

@@ -29,6 +29,9 @@ class LazyModule:
         self.__dict__[attribute] = value
         return value
 
+    def __dir__(self) -> list[str]:
+        return dir(import_module(self._name))
+
     def __repr__(self) -> str:
         return f"<lazy module {self._name!r}>"
 

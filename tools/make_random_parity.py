@@ -26,6 +26,8 @@ def main() -> None:
         with jax.enable_x64(case.x64), jax.threefry_partitionable(case.partitionable):
             value = np.asarray(case.draw(jax.random, jax.vmap))
         results[name] = value.view(np.uint16) if value.dtype.name == "bfloat16" else value
+    for name, draw in cases.INITIALIZERS.items():
+        results[f"initializers {name}"] = np.asarray(draw(jax.nn.initializers, jax.random.key(8)))
     np.savez_compressed(FOLDER / "parity.npz", **results)
     print(f"{len(results)} cases")
 

@@ -25,7 +25,7 @@ from purax.core.primitive import Primitive
 from purax.core.stage import stage
 from purax.core.trace import Tracer, aval_of, check_escape, current
 from purax.pipeline import placed
-from purax.pipeline.compile import Compilation, compile_jaxpr, forget
+from purax.pipeline.compile import Compilation, compile_jaxpr, forget, warn_of_unusable
 from purax.pipeline.debug import active as debugging
 from purax.pipeline.evaluate import as_array, program_kernel
 from purax.pipeline.stages import Lowered, Traced
@@ -365,6 +365,8 @@ class JitFunction:
             if events.wanted():
                 events.emit(cache_miss(call, self.name, list(self.programs)))
             program = self._trace(call)
+            if any(call.donated) and current.get() is None:
+                warn_of_unusable(program.closed.in_avals, program.closed.out_avals, call.donated)
             if not any(isinstance(c, Tracer) for c in program.consts):
                 program = self.programs.setdefault(call.key, program)
         return program

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from purax import errors, tree
+from purax.control.call import check_outputs, put_back, take_zeros
 from purax.control.jit import JitFunction, jit
 from purax.control.program import stage_tree
 from purax.control.shard_map import local_aval, shard_map_p
@@ -16,7 +17,7 @@ from purax.core.trace import aval_of
 from purax.primitives import shape
 from purax.runtime import client
 from purax.sharding import Mesh, NamedSharding, PartitionSpec
-from purax.transforms.flat import argument_names, name_of
+from purax.transforms.flat import argument_names, float0_zeros, name_of
 
 __all__ = ["pmap"]
 
@@ -75,8 +76,9 @@ class Lanes:
 
     def inputs(self, call: Any) -> list[Any]:
         """Where the leaves of a call must lie."""
-        mesh, dims = self.axes(call.treedef, call.leaves, call.names)
-        return [NamedSharding(mesh, spec_of(d, self.axis)) for d in dims]
+        mesh, dims = self.axes(call.treedef, put_back(call.leaves, call.zeros), lambda: argument_names(self.fun, call.args, call.kwargs))
+        gone = {i for i, _ in call.zeros}
+        return [NamedSharding(mesh, spec_of(d, self.axis)) for i, d in enumerate(dims) if i not in gone]
 
     def constraints(self, call: Any) -> None:
         """The program says itself how its arguments are cut."""
@@ -128,6 +130,8 @@ def pmap(
         raise TypeError(f"pmap: the first argument must be callable, got {fun!r}")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
+    if devices is not None and not len(devices):
+        raise ValueError("'devices' argument to pmap must be non-empty, or None.")
     axis = _NO_NAME if axis_name is None else axis_name
     lanes = Lanes(fun, axis, in_axes, devices, backend, axis_size)
     positions = (static_broadcasted_argnums,) if isinstance(static_broadcasted_argnums, int) else tuple(static_broadcasted_argnums)
@@ -137,32 +141,42 @@ def pmap(
         dynamic = tuple([None if i in static else a for i, a in enumerate(args)])
         leaves, treedef = tree.flatten((dynamic, kwargs))
         mesh, dims = lanes.axes(treedef, leaves, lambda: argument_names(fun, dynamic, kwargs))
-        specs = [spec_of(d, axis) for d in dims]
+        given, empty = take_zeros(leaves)
+        lacking = {i for i, _ in empty}
+        specs = [spec_of(d, axis) for i, d in enumerate(dims) if i not in lacking]
+        results: list[Any] = []
 
         def body(*pieces: Any) -> Any:
-            own = [x if d is None else shape.squeeze(x, (d,)) for x, d in zip(pieces, dims, strict=True)]
-            given, named = treedef.unflatten(own)
-            out = fun(*[args[i] if i in static else a for i, a in enumerate(given)], **named)
+            lane = put_back(pieces, [(i, float0_zeros(local_aval(aval_of(x), spec_of(dims[i], axis), mesh, (axis,)).shape)) for i, x in empty])
+            own = [x if d is None else shape.squeeze(x, (d,)) if i not in lacking else x.squeeze(d) for i, (x, d) in enumerate(zip(lane, dims, strict=True))]
+            positional, named = treedef.unflatten(own)
+            out = fun(*[args[i] if i in static else a for i, a in enumerate(positional)], **named)
             outs, out_tree = tree.flatten(out)
+            check_outputs(name_of(fun), outs, out_tree)
             wanted = tree.flatten_axes("pmap out_axes", out_tree, out_axes)
-            out_dims[:] = [None if w is None else shape.canonical_axis(w, aval_of(o).ndim + 1) for o, w in zip(outs, wanted, strict=True)]
-            return out_tree.unflatten([o if d is None else shape.expand_dims(o, (d,)) for o, d in zip(outs, out_dims, strict=True)])
+            placed = [None if w is None else shape.canonical_axis(w, aval_of(o).ndim + 1) for o, w in zip(outs, wanted, strict=True)]
+            outs, zeros = take_zeros(outs)
+            gone = {i: x for i, x in zeros}
+            results[:] = out_tree, placed, gone
+            kept = [d for i, d in enumerate(placed) if i not in gone]
+            return [o if d is None else shape.expand_dims(o, (d,)) for o, d in zip(outs, kept, strict=True)]
 
-        out_dims: list[int | None] = []
-        avals = [local_aval(aval_of(x), s, mesh) for x, s in zip(leaves, specs, strict=True)]
-        in_tree = tree.structure(tuple(range(len(leaves))))
-        with named_axes({axis: mesh.size}, lanes=True):
-            jaxpr, consts, out_tree = stage_tree(body, in_tree, avals, name_of(fun), "pmap")
+        avals = [local_aval(aval_of(x), s, mesh, (axis,)) for x, s in zip(given, specs, strict=True)]
+        in_tree = tree.structure(tuple(range(len(given))))
+        with named_axes({axis: mesh.size}, lanes=True, manual=True):
+            jaxpr, consts, _ = stage_tree(body, in_tree, avals, name_of(fun), "pmap")
+        out_tree, placed, gone = results
         outs = shard_map_p.bind(
-            *consts, *leaves, jaxpr=intern(jaxpr), mesh=mesh, in_specs=(*[PartitionSpec()] * len(consts), *specs),
-            out_specs=tuple([spec_of(d, axis) for d in out_dims]), axes=(axis,), lanes=True,
+            *consts, *given, jaxpr=intern(jaxpr), mesh=mesh, in_specs=(*[PartitionSpec()] * len(consts), *specs),
+            out_specs=tuple([spec_of(d, axis) for i, d in enumerate(placed) if i not in gone]), axes=(axis,), lanes=True,
         )  # fmt: skip
-        return out_tree.unflatten(outs)
+        sizes = {i: x.shape if placed[i] is None else (*x.shape[: placed[i]], mesh.size, *x.shape[placed[i] :]) for i, x in gone.items()}
+        return out_tree.unflatten(put_back(outs, [(i, float0_zeros(size)) for i, size in sizes.items()]))
 
     mapped.__name__ = name_of(fun)
     mapped.__qualname__ = f"pmap({name_of(fun)})"
     mapped.__doc__ = getattr(fun, "__doc__", None)
     mapped.__wrapped__ = fun  # type: ignore[attr-defined]
     function: JitFunction = jit(mapped, static_argnums=positions or None, donate_argnums=None if donate_argnums == () else donate_argnums)
-    function.shardings = lanes
+    function.shardings, function.__wrapped__ = lanes, fun
     return function

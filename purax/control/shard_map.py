@@ -16,9 +16,9 @@ import numpy as np
 
 from purax import errors, tree
 from purax.control.program import stage_tree
-from purax.core.axes import Axis, named_axes
+from purax.core.axes import Axis, manual_axes, named_axes
 from purax.core.interpret import eval_jaxpr, reference_eval
-from purax.core.ir import Jaxpr, intern
+from purax.core.ir import Equation, Jaxpr, Var, intern
 from purax.core.passes import dead_code
 from purax.core.primitive import Primitive
 from purax.core.stage import StageTrace
@@ -50,11 +50,11 @@ def _cuts(spec: PartitionSpec, mesh: Mesh, ndim: int) -> tuple[int, ...]:
     return tuple(math.prod([sizes[name] for name in part]) for part in parts)
 
 
-def local_aval(aval: Any, spec: PartitionSpec, mesh: Mesh) -> Any:
+def local_aval(aval: Any, spec: PartitionSpec, mesh: Mesh, axes: Sequence[str]) -> Any:
     """Type of the piece that one device gets."""
     cuts = _cuts(spec, mesh, aval.ndim)
     pieces = tuple(size // cut for size, cut in zip(aval.shape, cuts, strict=True))
-    return aval.update(shape=pieces).with_varying(aval.varying | spec_names(spec))
+    return aval.update(shape=pieces).with_varying((aval.varying - frozenset(axes)) | spec_names(spec))
 
 
 def whole_aval(aval: Any, spec: PartitionSpec, mesh: Mesh, axes: tuple[str, ...]) -> Any:
@@ -83,7 +83,9 @@ class ShardMap(Primitive):
 
     def infer(self, *avals: Any, jaxpr: Jaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, axes: Any, lanes: bool) -> Any:
         """Types of the whole results."""
-        return tuple([whole_aval(a, s, mesh, axes) for a, s in zip(jaxpr.out_avals, out_specs, strict=True)])
+        hidden = frozenset(axes).intersection(frozenset().union(*[a.varying for a in avals]))  # outer axes of the same names
+        outs = [whole_aval(a, s, mesh, axes) for a, s in zip(jaxpr.out_avals, out_specs, strict=True)]
+        return tuple([a.with_varying(a.varying | hidden) for a in outs]) if hidden else tuple(outs)
 
     def effects(self, params: dict[str, Any]) -> frozenset[Any]:
         """Effects of the local program."""
@@ -134,13 +136,7 @@ class ShardMap(Primitive):
                 stacked.append(where == "out" and i >= count and len(specs[-1]) > 0)
             given = [t for t in tangents if t is not None]
             specs += _where(in_specs, nonzero)
-            avals = [local_aval(aval_of(x), s, params["mesh"]) for x, s in zip((*residuals, *given), specs, strict=True)]
-
-            def linear(*xs: Any) -> list[Any]:
-                own = [shape.squeeze(x, (0,)) if s else x for x, s in zip(xs, stacked, strict=False)]
-                return eval_jaxpr(parts.linear, (), *own, *xs[len(own) :])
-
-            program = _staged(linear, avals, jaxpr.name)
+            program = _unstacked(parts.linear, stacked)
         wanted = _where(out_specs, parts.out_nonzero)
         out_tangents = self.bind(
             *residuals, *given, **{**params, "jaxpr": program, "in_specs": tuple(specs), "out_specs": tuple(wanted)}
@@ -159,7 +155,7 @@ class ShardMap(Primitive):
             given = [c for c in cotangents if c is not None]
             out_specs = _where(params["out_specs"], nonzero)
             specs = (*_where(params["in_specs"], [not m for m in linear]), *out_specs)
-            avals = [local_aval(aval_of(x), s, mesh) for x, s in zip((*values, *given), specs, strict=True)]
+            avals = [local_aval(aval_of(x), s, mesh, axes) for x, s in zip((*values, *given), specs, strict=True)]
             types = _where(jaxpr.out_avals, nonzero)
 
             def pullback(*xs: Any) -> list[Any]:
@@ -173,13 +169,16 @@ class ShardMap(Primitive):
         return tuple([next(found) if m else None for m in linear])
 
     def batch(self, axis: Any, operands: Any, dims: Any, **params: Any) -> Any:
-        """The mapped local program; the mapped axis is whole on every device."""
+        """The mapped local program; the mapped axis is whole on every device, or cut as `spmd_axis_name` of vmap says."""
         batched = tuple([d is not None for d in dims])
+        lanes = Axis(axis.name, axis.size // math.prod([params["mesh"].shape[n] for n in names_of(axis.spmd)]))
+        if axis.name in params["axes"]:  # inside, the name means the axis of the mesh
+            lanes = Axis(None, lanes.size)
         with _scope(params):
-            mapped, out_batched = batch_jaxpr(params["jaxpr"], axis, batched)
+            mapped, out_batched = batch_jaxpr(params["jaxpr"], lanes, batched)
         moved = [shape.move_batch_axis(x, d, 0) if d else x for x, d in zip(operands, dims, strict=True)]
-        in_specs = tuple([PartitionSpec(None, *s) if b else s for s, b in zip(params["in_specs"], batched, strict=True)])
-        out_specs = tuple([PartitionSpec(None, *s) if b else s for s, b in zip(params["out_specs"], out_batched, strict=True)])
+        in_specs = tuple([PartitionSpec(axis.spmd, *s) if b else s for s, b in zip(params["in_specs"], batched, strict=True)])
+        out_specs = tuple([PartitionSpec(axis.spmd, *s) if b else s for s, b in zip(params["out_specs"], out_batched, strict=True)])
         results = self.bind(*moved, **{**params, "jaxpr": mapped, "in_specs": in_specs, "out_specs": out_specs})
         return results, tuple([0 if b else None for b in out_batched])
 
@@ -203,7 +202,7 @@ shard_map_p = ShardMap("shard_map")
 
 
 def _scope(params: dict[str, Any]) -> AbstractContextManager[None]:
-    return named_axes({name: params["mesh"].shape[name] for name in params["axes"]}, params["lanes"])
+    return named_axes({name: params["mesh"].shape[name] for name in params["axes"]}, params["lanes"], manual=True)
 
 
 def _where(values: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
@@ -231,6 +230,16 @@ def _residual_spec(aval: Any, params: dict[str, Any]) -> PartitionSpec:
 def _stacked(outs: Sequence[Any], count: int, specs: Sequence[PartitionSpec]) -> list[Any]:
     own = [shape.expand_dims(x, (0,)) if len(spec) else x for x, spec in zip(outs[count:], specs, strict=True)]
     return [*outs[:count], *own]
+
+
+def _unstacked(linear: Jaxpr, stacked: Sequence[bool]) -> Jaxpr:
+    """The linear program with stacked residuals as inputs. Its equations stay as they are: rules of users hang on them."""
+    invars, eqns = list(linear.invars), []
+    for i, (var, is_stacked) in enumerate(zip(linear.invars, stacked, strict=False)):
+        if is_stacked:
+            invars[i] = Var(var.aval.update(shape=(1, *var.aval.shape)))
+            eqns.append(Equation([invars[i]], [var], shape.squeeze_p, {"dimensions": (0,)}))
+    return intern(Jaxpr([], invars, linear.outvars, [*eqns, *linear.eqns], (), linear.name))
 
 
 def _entering(cotangent: Any, aval: Any, spec: PartitionSpec, mesh: Mesh, axes: Sequence[str]) -> Any:
@@ -305,8 +314,8 @@ def shard_map(
     out_specs : pytree prefix of PartitionSpec
         How the results are put together: an array axis with a mesh axis is the pieces one after the other. Without, all devices
         must hold the same.
-    in_specs : tuple, pytree prefix of PartitionSpec
-        How the arguments are cut into pieces. Default: as they lie.
+    in_specs : tuple, pytree prefix of PartitionSpec or None
+        How the arguments are cut into pieces; leaves with None are passed on as they are. Default: as they lie.
     mesh : Mesh, optional
         Default: the current mesh.
     axis_names : set of str, optional
@@ -335,20 +344,31 @@ def shard_map(
 
     def mapped(*args: Any) -> Any:
         grid = concrete_mesh(mesh, "shard_map")
-        axes = tuple(n for n in grid.axis_names if not axis_names or n in axis_names)
+        taken = manual_axes.get()
+        axes = tuple(n for n in grid.axis_names if (n in axis_names if axis_names else n not in taken))
         leaves, in_tree = tree.flatten(args)
-        names = lambda: argument_names(f, args)
-        check_arrays(f"shard_map({name})", leaves, names)
+        fixed: dict[int, Any] = {}
         if in_specs is Infer:
             specs = [_lying(x, grid) for x in leaves]
         else:
             given = in_specs if isinstance(in_specs, (tuple, list)) else (in_specs,) * len(args)
-            specs = flat_specs("in_specs", in_tree, tuple(given), grid, axes)
+            found = tree.flatten_axes("shard_map in_specs", in_tree, tuple(given))
+            fixed = {i: x for i, (x, s) in enumerate(zip(leaves, found, strict=True)) if s is None}
+            specs = checked_specs("in_specs", [s for s in found if s is not None], grid, axes)
+        names = lambda: [n for i, n in enumerate(argument_names(f, args)) if i not in fixed]
+        leaves = [x for i, x in enumerate(leaves) if i not in fixed]
+        check_arrays(f"shard_map({name})", leaves, names)
         _check_cuts(name, leaves, specs, grid, names)
-        avals = [local_aval(aval_of(x), s, grid) for x, s in zip(leaves, specs, strict=True)]
-        with named_axes({n: grid.shape[n] for n in axes}, lanes=not checked):
-            jaxpr, consts, out_tree = stage_tree(f, in_tree, avals, name, "shard_map")
-        wanted = flat_specs("out_specs", out_tree, out_specs, grid, axes)
+        avals = [local_aval(aval_of(x), s, grid, axes) for x, s in zip(leaves, specs, strict=True)]
+
+        def local(*pieces: Any) -> Any:
+            rest = iter(pieces)
+            return f(*in_tree.unflatten([fixed[i] if i in fixed else next(rest) for i in range(in_tree.num_leaves)]))
+
+        flat_tree = tree.structure(tuple(range(len(leaves))))
+        with named_axes({n: grid.shape[n] for n in axes}, lanes=not checked, manual=True):
+            jaxpr, consts, out_tree = stage_tree(local, flat_tree, avals, name, "shard_map")
+        wanted = checked_specs("out_specs", tree.flatten_axes("shard_map out_specs", out_tree, out_specs), grid, axes)
         _check_outputs(name, jaxpr, wanted, axes, checked, out_tree)
         outs = shard_map_p.bind(
             *consts, *leaves, jaxpr=intern(jaxpr), mesh=grid, in_specs=(*[_WHOLE] * len(consts), *specs), out_specs=tuple(wanted),
@@ -379,11 +399,10 @@ def concrete_mesh(mesh: Any, what: str) -> Mesh:
     return mesh
 
 
-def flat_specs(what: str, treedef: Any, specs: Any, mesh: Mesh, axes: Sequence[str]) -> list[PartitionSpec]:
-    """One spec per leaf of a prefix tree; None is a spec without axes."""
-    found = tree.flatten_axes(f"shard_map {what}", treedef, specs)
+def checked_specs(what: str, specs: Sequence[Any], mesh: Mesh, axes: Sequence[str]) -> list[PartitionSpec]:
+    """The specs of the leaves; None is a spec without axes."""
     out = []
-    for spec in found:
+    for spec in specs:
         spec = _WHOLE if spec is None else spec
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"shard_map {what} entries must be PartitionSpecs, got {spec!r} of type {type(spec).__name__}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from purax import config, errors, tree
+from purax import config, dtypes, errors, tree
 from purax.core.primitive import Primitive
 from purax.core.trace import Tracer, aval_of
 from purax.pipeline import placed
@@ -23,7 +23,7 @@ from purax.sharding import (
     current_mesh,
     placement_of,
 )
-from purax.sharding.spec import UNCONSTRAINED, names_of
+from purax.sharding.spec import UNCONSTRAINED
 
 __all__ = ["with_sharding_constraint"]
 
@@ -53,16 +53,22 @@ class ShardingConstraint(Primitive):
         return (self.bind1(cotangents[0], **params),)
 
     def batch(self, axis: Any, operands: Any, dims: Any, *, mesh: Mesh, spec: PartitionSpec) -> Any:
-        """The partitioner may choose what becomes of the mapped axis."""
+        """The partitioner may choose what becomes of the mapped axis, unless vmap said it."""
         moved = shape.move_batch_axis(operands[0], dims[0], 0)
-        return self.bind(moved, mesh=mesh, spec=PartitionSpec(UNCONSTRAINED, *spec)), (0,)
+        return self.bind(moved, mesh=mesh, spec=PartitionSpec(UNCONSTRAINED if axis.spmd is None else axis.spmd, *spec)), (0,)
 
     def lower(self, b: Any, ins: Any, outs: Any, *, mesh: Mesh, spec: PartitionSpec) -> Any:
-        """`sdy.sharding_constraint`; inside a manual region its axes are cut already."""
+        """`sdy.sharding_constraint`; inside a manual region its axes are cut already.
+
+        Raises
+        ------
+        ValueError
+            The spec names an axis of the manual region around it.
+        """
         if b.module.manual is not None:
-            held = set(b.module.manual.axes)
-            spec = PartitionSpec(*[part if part is UNCONSTRAINED else tuple(n for n in names_of(part) if n not in held) for part in spec])
-            if not spec.axis_names():
+            if set(spec.axis_names()) & set(b.module.manual.axes):
+                raise ValueError(f"a sharding constraint by {spec} contains a manual axes {b.module.manual.axes} of mesh {mesh}: its values are pieces already")
+            if len(b.module.manual.axes) == len(mesh.axis_names):
                 return ins
         text = NamedSharding(mesh, spec).sdy_text(ins[0].aval.ndim, b.module.mesh(mesh)).removeprefix("#sdy.sharding")
         return [b.emit(f"sdy.sharding_constraint {ins[0]} {text} : {ins[0].hlo}", outs[0])]
@@ -106,7 +112,8 @@ def constrained(x: Any, sharding: Any) -> Any:
         return x
     aval = aval_of(x)
     if isinstance(sharding, NamedSharding):
-        NamedSharding(sharding.mesh, _closed(sharding.spec)).shard_shape(aval.shape)
+        if len(sharding.spec) > aval.ndim:
+            raise ValueError(f"{sharding.spec} has {len(sharding.spec)} entries, but the value has type {aval.str_short()}, of {aval.ndim} axes.")
         return sharding_constraint_p.bind1(x, mesh=sharding.mesh, spec=sharding.spec)
     return x if isinstance(x, Tracer) else device_put(x, sharding)
 
@@ -203,7 +210,10 @@ def constrain(values: Sequence[Any], wanted: Sequence[Any] | None) -> list[Any]:
     """Values of a program that is being traced, spread as is wanted."""
     if wanted is None:
         return list(values)
-    return [constrained(x, s) if isinstance(s, NamedSharding) else x for x, s in zip(values, wanted, strict=True)]
+    return [
+        constrained(x, s) if isinstance(s, NamedSharding) and aval_of(x).dtype != dtypes.float0 else x
+        for x, s in zip(values, wanted, strict=True)
+    ]
 
 
 def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:

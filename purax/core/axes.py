@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-__all__ = ["Axis", "axis_environment", "axis_size", "lane_axes", "named_axes"]
+__all__ = ["Axis", "axis_environment", "axis_size", "lane_axes", "manual_axes", "named_axes"]
 
 
 class Axis(NamedTuple):
-    """The axis being mapped: its name (None when anonymous), its size, and the mesh it lives on, if any."""
+    """The axis being mapped: its name (None when anonymous), its size, and the mesh axes that it is cut along, if any."""
 
     name: Any
     size: int
-    mesh: Any = None
+    spmd: Any = None
 
 
 # name -> size of every named axis in scope, outermost first; vmap, pmap and shard_map extend it while they trace.
@@ -28,17 +28,25 @@ axis_environment: ContextVar[dict[Any, int]] = ContextVar("axis_environment", de
 lane_axes: ContextVar[frozenset[Any]] = ContextVar("lane_axes", default=frozenset())
 
 
+# The axes in scope that are axes of a mesh, in the hands of a shard_map or pmap.
+manual_axes: ContextVar[frozenset[Any]] = ContextVar("manual_axes", default=frozenset())
+
+
 @contextmanager
-def named_axes(sizes: dict[Any, int], lanes: bool) -> Iterator[None]:
+def named_axes(sizes: dict[Any, int], lanes: bool, manual: bool = False) -> Iterator[None]:
     """Bring named axes into scope."""
-    known = axis_environment.set({**axis_environment.get(), **sizes})
-    own = lane_axes.get()
-    own_token = lane_axes.set(own | frozenset(sizes) if lanes else own - frozenset(sizes))
+    names = frozenset(sizes)
+    own, held = lane_axes.get(), manual_axes.get()
+    tokens = (
+        (axis_environment, axis_environment.set({**axis_environment.get(), **sizes})),
+        (lane_axes, lane_axes.set(own | names if lanes else own - names)),
+        (manual_axes, manual_axes.set(held | names if manual else held - names)),
+    )
     try:
         yield
     finally:
-        lane_axes.reset(own_token)
-        axis_environment.reset(known)
+        for variable, token in tokens:
+            variable.reset(token)  # type: ignore[arg-type]
 
 
 def axis_size(name: Any) -> int:

@@ -63,19 +63,21 @@ class _Printer:
         plain, programs = [], []
         for key, value in eqn.params.items():
             inner = value.jaxpr if isinstance(value, ClosedJaxpr) else value
-            (programs if isinstance(inner, Jaxpr) else plain).append((key, inner))
+            several = isinstance(inner, tuple) and any(isinstance(v, Jaxpr) for v in inner)
+            (programs if several or isinstance(inner, Jaxpr) else plain).append((key, inner))
         text = " ".join(f"{k}={self.value(v)}" for k, v in plain)
         if not programs:
             return [f"{indent}{outs} = {eqn.primitive.name}{f'[{text}]' if text else ''} {ins}".rstrip()]
         lines = [f"{indent}{outs} = {eqn.primitive.name}[{text}"]
         for key, inner in programs:
-            body = self.jaxpr(inner, indent + "  ")
-            lines += [f"{indent}  {key}={body[0]}", *body[1:]]
+            opening, closing = ("(", ")") if isinstance(inner, tuple) else ("", "")
+            for i, one in enumerate(inner if isinstance(inner, tuple) else (inner,)):
+                body = self.jaxpr(one, indent + "  ")
+                lines += [f"{indent}  {'' if i else f'{key}={opening}'}{body[0]}", *body[1:]]
+            lines[-1] += closing
         return [*lines, f"{indent}] {ins}".rstrip()]
 
     def value(self, value: Any) -> str:
-        if isinstance(value, tuple) and any(isinstance(v, Jaxpr) for v in value):
-            return "(" + ", ".join(" ".join(self.jaxpr(v, "")) for v in value) + ")"
         if callable(value) and hasattr(value, "__name__"):
             return str(value.__name__)
         return str(value)

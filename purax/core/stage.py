@@ -37,8 +37,8 @@ class StageTracer(Tracer):
         """`argument x['w'] of jit(f)` or the line that computed the value."""
         home = f"{self._trace.kind}({self._trace.name})" if self._trace.name else self._trace.kind
         if isinstance(self._origin, str):
-            return f"it is argument {self._origin} of {home}, and inside {home}"
-        return f"it was computed inside {home}, where"
+            return f"it is argument {self._origin} of {home}"
+        return f"it was computed inside {home}"
 
 
 class StageTrace(Trace):

@@ -195,7 +195,7 @@ def _concrete_message(tracer: Tracer, use: str, instead: str) -> str:
     origin = tracer.origin()
     return (
         f"A traced value of type {tracer.aval.str_short()} was used as {use} at {where}.\n"
-        f"Why: {origin or 'inside ' + tracer._trace.kind} only its shape and dtype are known, not its elements.\n"
+        f"Why: {origin or 'it is inside ' + tracer._trace.kind}, where only its shape and dtype are known, not its elements.\n"
         f"Instead: {instead}."
     )
 

@@ -6,6 +6,7 @@ from purax.control.branch import *
 from purax.control.custom import *
 from purax.control.loop import *
 from purax.control.sharded import *
+from purax.control.solve import *
 from purax.primitives import linalg as linalg
 from purax.primitives.barrier import *
 from purax.primitives.bits import *

@@ -26,18 +26,18 @@ __all__ = [
 class Call:
     """One call of a module's method, for the summary table.
 
-    `path` and `method` say which; `inputs` and `outputs` are trees of shapes; `module` is an unbound copy.
+    `path` and `function` say which; `args`, `kwargs` and `outputs` are trees of shapes; `module` is an unbound copy; `rngs` are
+    the names of the random streams.
     """
 
     index: int
     path: tuple[str, ...]
     module: Any
-    method: str
+    function: Callable[..., Any]
     args: Any
     kwargs: Any
     outputs: Any
-    rngs: Any
-    mutable: Any
+    rngs: tuple[str, ...]
 
 
 class _Running(threading.local):

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from purax import tree
-from purax.linen._support import register_node
 from purax.linen.errors import PartitioningUnspecifiedError
 from purax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -146,9 +145,9 @@ class Partitioned(AxisMetadata):
 def register_box(cls: type) -> None:
     """Make a dataclass box a pytree: the field `value` is its child, the others are static."""
     static = [field.name for field in dataclasses.fields(cls) if field.name != "value"]
-    register_node(
+    tree.register_pytree_with_keys(
         cls,
-        lambda box: ((box.value,), tuple(getattr(box, name) for name in static)),
+        lambda box: (((tree.GetAttrKey("value"), box.value),), tuple(getattr(box, name) for name in static)),
         lambda aux, children: cls(children[0], **dict(zip(static, aux, strict=True))),
     )
 

@@ -139,7 +139,7 @@ class Module:
                 leaf = cache.get(key) or cache.setdefault(key, leaf.clone(name=None))
             if leaf.name is None:
                 leaf.__dict__["name"] = given_name or f"{name}{suffix}"
-                leaf.parent = self
+                object.__setattr__(leaf, "parent", self)
                 newly.append(leaf)
             return leaf
 
@@ -232,7 +232,7 @@ class Module:
             if running.captures and running.captures[-1] and running.captures[-1](self, name):
                 self.sow("intermediates", name, result)
             if recorded:
-                record_call(slot, self, name, args, kwargs, result)
+                record_call(slot, self, fun, args, kwargs, result)
             return result
         finally:
             running.modules.pop()

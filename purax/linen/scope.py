@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
@@ -62,7 +63,8 @@ class Store:
         self.counters = {} if counters is None else counters
         self.adopted: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self.valid = True
-        self.trace = current_trace()
+        trace = current_trace()
+        self.trace = None if trace is None else weakref.ref(trace)  # a module that is kept must not keep the trace
 
 
 class Variable(Generic[T]):
@@ -129,8 +131,8 @@ class Scope:
         path: tuple[str, ...] = (),
         flags: Mapping[str, Any] | None = None,
     ) -> None:
-        self.store = Store(variables, mutable, flags or {}, path)
-        self.path = path
+        self.path = tuple(path)
+        self.store = Store(variables, mutable, flags or {}, self.path)
         self.rngs = {name: LazyRng.create(key) for name, key in (rngs or {}).items()}
         self.reservations: dict[str, set[str | None]] = {}
 
@@ -184,7 +186,8 @@ class Scope:
     def _check_usable(self) -> None:
         if not self.store.valid:
             raise errors.InvalidScopeError(self.path_text)
-        if current_trace() is not self.store.trace:
+        trace = self.store.trace
+        if current_trace() is not (None if trace is None else trace()):
             raise errors.JaxTransformError
 
     # -- names ---------------------------------------------------------------------------------------------------------

@@ -10,10 +10,11 @@ import numpy as np
 
 from purax import numpy as pnp
 from purax import random, tree
-from purax.errors import LayerError
+from purax.errors import LayerError, TracerError
 from purax.linen import meta
 from purax.linen._support import ShapeDtypeStruct, eval_shape, flops_of, grad
 from purax.linen.context import Call, running
+from purax.linen.declare import name_of, wrap_method
 from purax.linen.filters import CollectionFilter, DenyList
 
 __all__ = ["module_paths", "tabulate", "tabulate_module"]
@@ -31,7 +32,7 @@ def _is_array(leaf: Any) -> bool:
 
 
 def record_call(
-    slot: Any, module: Any = None, method: str = "", args: Any = (), kwargs: Any = None, result: Any = None
+    slot: Any, module: Any = None, function: Any = None, args: Any = (), kwargs: Any = None, result: Any = None
 ) -> int:
     """Reserve a place in the record of calls (`slot` None), or fill it once the call has returned."""
     calls = running.calls[-1]
@@ -42,12 +43,11 @@ def record_call(
         slot,
         module.scope.path,
         module.clone(_deep_clone=True, _reset_names=True, name=None),
-        method,
+        function,
         _shapes(args),
         _shapes(kwargs or {}),
         _shapes(result),
-        module.scope.rngs,
-        module.scope.mutable,
+        tuple(module.scope.rngs),
     )
     return slot
 
@@ -67,7 +67,8 @@ class Row:
     def title(self) -> str:
         """Class of the module, with the method unless it is `__call__`."""
         name = type(self.call.module).__name__
-        return name if self.call.method == "__call__" else f"{name}.{self.call.method}"
+        method = name_of(self.call.function)
+        return name if method == "__call__" else f"{name} ({method})"
 
 
 def _rows(
@@ -192,7 +193,7 @@ def _draw(title: str, header: list[str], rows: list[list[str]], footer: list[str
 def _count_flops(row: Row, gradient: bool) -> int | None:
     """Compile the call of a row, or its gradient, and return the estimated operations.
 
-    None for a module that holds submodules of another one: it can not run alone.
+    None for a call that can not run alone: its module holds submodules of another one, or its function values of the trace.
     """
     call, key = row.call, random.key(0)
     arguments, structure = tree.flatten((call.args, call.kwargs))
@@ -204,11 +205,14 @@ def _count_flops(row: Row, gradient: bool) -> int | None:
             held[index] = value
         args, kwargs = tree.unflatten(structure, held)
         rngs = {name: random.fold_in(key, index) for index, name in enumerate(call.rngs)}
-        return call.module.apply(variables, *args, rngs=rngs, method=call.method, mutable=call.mutable, **kwargs)[0]
+        run = call.module.apply
+        outputs, _ = run(variables, *args, rngs=rngs, method=wrap_method(call.function), mutable=True, **kwargs)
+        return [output for output in tree.leaves(outputs) if _is_array(output)]
 
     def loss(params: Any, variables: Any, data: list[Any]) -> Any:
-        outputs = tree.leaves(forward({**variables, "params": params}, data))
-        return sum(pnp.sum(output) for output in outputs if pnp.issubdtype(output.dtype, pnp.inexact))
+        outputs = forward({**variables, "params": params}, data)
+        floats = [output for output in outputs if pnp.issubdtype(output.dtype, pnp.inexact)]
+        return sum((pnp.sum(output.real) for output in floats), pnp.zeros(()))
 
     data = [arguments[index] for index in places]
     variables = _shapes(row.variables)
@@ -216,7 +220,7 @@ def _count_flops(row: Row, gradient: bool) -> int | None:
         if gradient:
             return flops_of(grad(loss), variables.get("params", {}), variables, data)
         return flops_of(forward, variables, data)
-    except LayerError:
+    except (LayerError, TracerError):
         return None
 
 

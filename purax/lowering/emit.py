@@ -69,6 +69,7 @@ class Module:
         self.manual: Any = None  # the manual region being written
         self.channels = 0
         self.uses_lapack = False
+        self.platform = "cpu"
 
     def fresh(self) -> str:
         """A new value name."""

@@ -70,8 +70,10 @@ def manual_computation(
     """
     module = b.module
     outer, name = module.manual, module.mesh(mesh)
-    region = module.manual = ManualRegion(mesh, axes, module.order)
-    inner = Builder(module, b)
+    held = () if outer is None else outer.axes
+    region = module.manual = ManualRegion(mesh, (*held, *axes), module.order)
+    is_open = len(region.axes) < len(mesh.axis_names)
+    inner = Builder(module, scope=b.scope)  # no parent: the region must not use constants from outside
     inner.place = b.place
     pieces = [Value(module.fresh().replace("%", "%a"), aval) for aval in local]
     try:
@@ -84,8 +86,8 @@ def manual_computation(
         ins.append(b.emit(f"stablehlo.iota dim = 0 : {numbers.hlo}", numbers))
         in_specs.append(PartitionSpec(axis))
         pieces.append(piece)
-    taken = [f"<@{name}, {axes_text(spec, x.aval.ndim)}>" for spec, x in zip(in_specs, ins, strict=True)]
-    given = [f"<@{name}, {axes_text(spec, aval.ndim)}>" for spec, aval in zip(out_specs, outs, strict=True)]
+    taken = [f"<@{name}, {axes_text(spec, x.aval.ndim, is_open)}>" for spec, x in zip(in_specs, ins, strict=True)]
+    given = [f"<@{name}, {axes_text(spec, aval.ndim, is_open)}>" for spec, aval in zip(out_specs, outs, strict=True)]
     head = ", ".join(f"{p}: {p.hlo}" for p in pieces)
     names = ", ".join(f'"{axis}"' for axis in axes)
     returned = f"sdy.return {', '.join(map(str, results))} : {', '.join(r.hlo for r in results)}" if results else "sdy.return"
@@ -98,8 +100,9 @@ def manual_computation(
     return b.emit_many(text, outs)
 
 
-def axes_text(spec: PartitionSpec, ndim: int) -> str:
-    """`[{"x"}, {}]`: the mesh axes of each array axis."""
+def axes_text(spec: PartitionSpec, ndim: int, is_open: bool) -> str:
+    """`[{"x"}, {}]`: the mesh axes of each array axis; `{"x", ?}` where the partitioner may cut further."""
     parts = [part if isinstance(part, tuple) else () if part is None else (part,) for part in spec]
     parts += [()] * (ndim - len(parts))
-    return "[" + ", ".join("{" + ", ".join(f'"{name}"' for name in part) + "}" for part in parts) + "]"
+    more = ("?",) if is_open else ()
+    return "[" + ", ".join("{" + ", ".join([*[f'"{name}"' for name in part], *more]) + "}" for part in parts) + "]"

@@ -25,7 +25,7 @@ class Lowered(NamedTuple):
 
 def lower(
     jaxpr: Jaxpr, name: str = "main", donated: Sequence[bool] = (), devices: Sequence[Any] = (), shardings: Sequence[Any] = (),
-    out_shardings: Sequence[Any] = (),
+    out_shardings: Sequence[Any] = (), platform: str = "cpu",
 ) -> Lowered:  # fmt: skip
     """Lower `jaxpr`; constants are leading arguments of `main`.
 
@@ -37,8 +37,11 @@ def lower(
         Those that an SPMD program is split over, in the order of their numbers.
     shardings, out_shardings : sequences of NamedSharding or None
         How arguments and results are spread; None leaves it to the partitioner.
+    platform : str
+        "cpu", "gpu" or "tpu": some operations have a form of their own there.
     """
     module = Module(devices)
+    module.platform = platform
     attributes = _attributes(module, jaxpr.invars, donated, shardings)
     out_attributes = _attributes(module, jaxpr.outvars, (), out_shardings)
     main = function_text(module, jaxpr, "main", f"jit({name})/", "public", attributes, out_attributes)

@@ -28,8 +28,8 @@ class ArrayNamespaceInfo:
     """The object that ``purax.numpy.__array_namespace_info__()`` gives."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Boolean masks as indices work on known arrays only, shapes are static, ranks go up to 64."""
-        return {"boolean indexing": True, "data-dependent shapes": False, "max dimensions": 64}
+        """Shapes are static: under `jit` neither boolean masks nor anything else makes them. Ranks go up to 64."""
+        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
 
     def default_device(self) -> Any:
         """The device of new arrays; None says: the process's default."""
@@ -50,12 +50,13 @@ class ArrayNamespaceInfo:
         }
 
     def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, Any]:
-        """The dtypes of one or several kinds by name."""
+        """The dtypes of one or several kinds by name; those of 64 bits with `enable_x64` only."""
         del device
-        kinds = (*_KINDS["bool"], *_KINDS["numeric"]) if kind is None else sum(
-            (_KINDS[k] for k in ((kind,) if isinstance(kind, str) else kind)), ()
-        )  # fmt: skip
-        return {name: dtypes.narrow(dtypes.named(name)) if kind is None else dtypes.named(name) for name in kinds}
+        names: tuple[str, ...] = ()
+        for one in ("bool", "numeric") if kind is None else (kind,) if isinstance(kind, str) else kind:
+            names += _KINDS[one]
+        found = {name: dtypes.named(name) for name in names}
+        return {name: dtype for name, dtype in found.items() if dtypes.narrow(dtype) == dtype}
 
 
 def array_namespace(api_version: str | None = None) -> Any:

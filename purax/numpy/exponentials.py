@@ -65,7 +65,9 @@ def _logsumexp_formula(a: Any, b: Any, where: Any, *, axis: Any, keepdims: bool,
     real = not dtypes.is_complex(aval_of(total).dtype)
     if return_sign or real:
         total = ops.abs(total)
-    out = ops.log(total) + shapes.reshape(top, aval_of(total).shape).astype(aval_of(total).dtype)
+    empty = total == 0  # of terms that are all -inf: no direction to go, so the slope is 0, not the NaN of 0 / 0
+    log = choose(empty, -np.inf, ops.log(choose(empty, 1, total)))
+    out = log + shapes.reshape(top, aval_of(total).shape).astype(aval_of(total).dtype)
     if return_sign:
         return out, sign
     return choose(sign < 0, np.nan, out) if b is not None and real else out

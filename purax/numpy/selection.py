@@ -41,7 +41,7 @@ def _where_on_host(condition: Array, x: Any, y: Any) -> Any:
     key: list[Any] = [settings().trace_key]
     for part in (condition, x, y):
         if type(part) is Array:
-            value = part._np
+            value: Any = part._np
             if value is None or part._placement is not None:
                 return None
             key.append(part.aval)
@@ -105,7 +105,7 @@ def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:
     for value in (arr, min, max):
         if value is not None and dtypes.is_complex(aval_of(value).dtype):
             raise ValueError(
-                "Clip received a complex value either through the input or the min/max keywords. Complex values have no order."
+                "Complex values have no ordering and cannot be clipped: clip their real and imaginary parts."
             )
     arr = as_operand(arr)
     if min is not None:

@@ -18,9 +18,10 @@ from purax import config, events
 from purax.core.hooks import hooks
 from purax.core.ir import Jaxpr
 from purax.lowering.module import Lowered, lower, strip_locations
+from purax.runtime import client
 from purax.runtime import executable as runtime_executable
 
-__all__ = ["Compilation", "clear", "compile_jaxpr", "forget", "lower_jaxpr"]
+__all__ = ["Compilation", "clear", "compile_jaxpr", "forget", "lower_jaxpr", "warn_of_unusable"]
 
 _MEMORY: dict[Any, Any] = {}
 _LIMIT = 4096
@@ -75,22 +76,29 @@ def lower_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Lowered:
     if jaxpr.has_keys:
         jaxpr = hooks.physicalize(jaxpr)
     if how.mesh is None:
-        lowered = lower(jaxpr, name or "main", how.donated)
+        lowered = lower(jaxpr, name or "main", how.donated, platform=_platform(how))
     else:
         shardings = [[None if p is None else p.sharding for p in ps] for ps in (how.in_placements, how.out_placements)]
-        lowered = lower(jaxpr, name or "main", how.donated, how.placement.devices, *shardings)
-    if any(how.donated):
-        _warn_of_unusable(jaxpr, how.donated)
+        lowered = lower(jaxpr, name or "main", how.donated, how.placement.devices, *shardings, _platform(how))
     if events.wanted():
         events.emit(events.Lowered(name, len(lowered.text), time.perf_counter() - started))
     return lowered
 
 
-def _warn_of_unusable(jaxpr: Jaxpr, donated: Sequence[bool]) -> None:
+def _platform(how: Compilation) -> str:
+    """Platform of the devices; asked for without starting a backend where only a CPU can be had."""
+    if how.placement is not None:
+        name = how.placement.devices[0].platform
+    else:
+        name = "cpu" if client.is_cpu_default() else client.default_backend()
+    return "gpu" if name in ("cuda", "rocm") else str(name)
+
+
+def warn_of_unusable(in_avals: Sequence[Any], out_avals: Sequence[Any], donated: Sequence[bool]) -> None:
     """Warn of donated inputs whose memory no output can take over: each output of the type of an input takes one."""
-    free = [a.strip_weak() for a in jaxpr.out_avals]
+    free = [a.strip_weak() for a in out_avals]
     useless = []
-    for aval, given in zip(jaxpr.in_avals, donated, strict=True):
+    for aval, given in zip(in_avals, donated, strict=True):
         if not given:
             continue
         if aval.strip_weak() in free:
@@ -141,7 +149,7 @@ def _compile(lowered: Lowered, name: str, out_avals: Sequence[Any], how: Compila
     return runtime_executable.compile_text(
         lowered.text, name=name, out_avals=tuple(out_avals), devices=None if placement is None else placement.devices,
         out_placements=how.out_placements or None, donate=[i for i, d in enumerate(how.donated) if d],
-        options=dict(how.options), callbacks=lowered.callbacks, mesh=how.mesh,
+        options=dict(how.options), callbacks=lowered.callbacks, mesh=how.mesh, known=how.in_placements,
     )  # fmt: skip
 
 

@@ -54,12 +54,22 @@ class ConvertElementType(Primitive):
         (tangent,) = tangents
         if tangent is None or not dtypes.is_inexact(new_dtype):
             return (out,), (None,)
-        return (out,), (convert_element_type(tangent, new_dtype),)
+        return (out,), (as_type(tangent, aval_of(tangent).update(dtype=new_dtype, weak_type=weak_type)),)
+
+    def stage(self, trace: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        """Recorded, unless it changes nothing, or its operand is a scalar that is known."""
+        (x,) = operands
+        aval = aval_of(x)
+        if aval.dtype == params["new_dtype"] and aval.weak_type == params["weak_type"]:
+            return (x,)
+        if aval.ndim == 0 and type(x) is hooks.array_type and x._np is not None:
+            return hooks.evaluate(self, operands, params)  # type: ignore[no-any-return]
+        return trace.record(self, operands, params)  # type: ignore[no-any-return]
 
     def transpose(self, cotangents: Any, operands: Any, *, new_dtype: Any, weak_type: bool) -> Any:
         """The cotangent, converted back."""
         (cotangent,) = cotangents
-        return (None if cotangent is None else convert_element_type(cotangent, operands[0].aval.dtype),)
+        return (None if cotangent is None else as_type(cotangent, operands[0].aval),)
 
     def batch(self, axis: Any, operands: Any, dims: Any, **params: Any) -> Any:
         """The same conversion."""

@@ -425,7 +425,8 @@ def _channel(b: Any) -> str:
 def _ids(b: Any, axes: Any, groups: Any) -> str:
     found = _region(b, axes).groups(axes)
     if groups:
-        found = [[row[i] for i in group] for row in found for group in groups]
+        width = max(map(len, groups))  # shorter groups are filled up with -1
+        found = [[*[row[i] for i in group], *[-1] * (width - len(group))] for row in found for group in groups]
     return f"replica_groups = dense<{found}> : tensor<{len(found)}x{len(found[0])}xi64>"
 
 
@@ -455,27 +456,28 @@ def _split_names(axis_name: Any) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     return names, tuple([p for p in parts if isinstance(p, int)])
 
 
-def _groups(groups: Any, names: tuple[Any, ...]) -> Any:
+def _groups(groups: Any, names: tuple[Any, ...], even: bool = True) -> Any:
     if groups is None:
         return None
     rows = tuple([tuple([operator.index(i) for i in group]) for group in groups])
     size = bound_size(names)
     if sorted(i for row in rows for i in row) != list(range(size)):
         raise ValueError(f"axis_index_groups must cover all indices exactly once: got {groups} for an axis of size {size}")
-    if len({len(row) for row in rows}) > 1:
+    if even and len({len(row) for row in rows}) > 1:
         raise ValueError(f"axis_index_groups must all have the same size, got {groups}")
     return rows
 
 
 def _reduced(primitive: Any, x: Any, axis_name: Any, groups: Any, positional: Callable[..., Any], constant: Callable[..., Any]) -> Any:
     names, numbers = _split_names(axis_name)
-    rows = _groups(groups, names)
+    rows = _groups(groups, names, even=False)
     leaves, treedef = tree.flatten(x)
     if numbers:
         leaves = [positional(leaf, tuple([n % aval_of(leaf).ndim for n in numbers])) for leaf in leaves]
     if not names or not leaves:
         return treedef.unflatten(leaves)
     if not any(isinstance(leaf, Tracer) for leaf in leaves):
+        _groups(groups, names)  # each lane's share must be the same
         return treedef.unflatten([constant(leaf, len(rows[0]) if rows else bound_size(names)) for leaf in leaves])
     leaves = [cast.convert_element_type(leaf, _INT32) if aval_of(leaf).dtype == np.bool_ else leaf for leaf in leaves]
     return treedef.unflatten(primitive.bind(*leaves, axes=names, groups=rows))
@@ -512,6 +514,7 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """Mean over the lanes of one or more named axes; parameters as for `psum`."""
     names, numbers = _split_names(axis_name)
+    _groups(axis_index_groups, names)
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
     size = len(axis_index_groups[0]) if axis_index_groups is not None else bound_size(names)
 

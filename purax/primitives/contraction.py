@@ -292,8 +292,13 @@ class DotGeneral(Primitive):
 
 
 def merge_axes(b: Any, lhs: Any, rhs: Any, contracting: Any, batch: Any) -> Any:
-    """Merge neighbouring axes that play the same part in both operands; returns the operands and their new numbers."""
+    """Merge neighbouring axes that play the same part in both operands; returns the operands and their new numbers.
+
+    In a program over several devices axes may be divided among them, and stay apart.
+    """
     (lc, rc), (lb, rb) = contracting, batch
+    if len(b.module.order) > 1 and b.module.manual is None:
+        return lhs, rhs, contracting, batch
     order = sorted(range(len(lc)), key=lambda i: lc[i])
     lc, rc = tuple(lc[i] for i in order), tuple(rc[i] for i in order)
     if not (_adjacent(lc) and _adjacent(rc)):

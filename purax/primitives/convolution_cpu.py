@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forms of convolution that XLA runs faster on CPU than its own `convolution`.
 
-Measured on one core of a Zen 4 machine, float32, milliseconds, XLA's convolution against the form here: depthwise 3x3 over
-32x32x32x128: 124 and 4; its gradient by the kernel: 318 and 41; 1x1 over 32x32x32x64: 2.6 and 1.7, by the kernel 27 and 5; the
-gradient by a 3x3 kernel of 64x32x32x32 to 64 features with stride 2: 24 and 12, of 32x32x32x64: 73 and 45. All others are XLA's.
+Measured on one core of a Zen 4 machine, float32, milliseconds, XLA's convolution against the form here. Depthwise 3x3 over
+32x32x32x128: 628 and 4; its gradient by the kernel: 83 and 41. Four groups over 32x32x32x64: 27 and 11, by the kernel 1592 and 12;
+sixteen: 90 and 40. 1x1: 2.9 and 1.7, by the kernel 7.6 and 5. All others are XLA's.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from typing import Any
 from purax.core.trace import aval_of
 from purax.primitives import contraction, convolution, elementwise, joining, reduction, shape
 
-_TAPS = 64  # places of a window (of the result, in a kernel's gradient) that are written out one by one
-_ROWS = 8192  # products summed for one entry of a kernel's gradient from which a matrix product is faster
-_WIDTH = 32  # input features from which it is
-_COLUMNS = 1 << 26  # elements that the matrix of windows may have
+_TAPS = 64  # terms (places of a window, or of the result, times features in a group) that are written out one by one
+_GROUPS = 64  # groups that are convolved one after another
 
 Form = Callable[[Any, Any], Any]
 
@@ -45,25 +43,28 @@ def form_of(lhs: Any, rhs: Any, params: dict[str, Any]) -> Form | None:
     )
     if lhs.size == 0 or rhs.size == 0 or any(w.out == 0 for w in windows) or not windows:
         return None
-    features, batches = params["feature_group_count"], params["batch_group_count"]
+    groups, batches = params["feature_group_count"], params["batch_group_count"]
     taps, outs = math.prod(w.kernel for w in windows), math.prod(w.out for w in windows)
-    last = len(windows) + 1
-    if features > 1:
-        if features == lhs.shape[dims.lhs_spec[1]] and taps <= _TAPS:
+    out_features, last = rhs.shape[dims.rhs_spec[0]], len(windows) + 1
+    if groups > 1:
+        inner = rhs.shape[dims.rhs_spec[1]]
+        if inner * taps <= _TAPS and (inner == 1 or out_features == groups):
             return lambda x, k: _depthwise(x, k, dims, windows)
-        return None
+        if groups <= _GROUPS:
+            return lambda x, k: _grouped(x, k, params, dims.lhs_spec[1])
+        return (lambda x, k: _many_groups(x, k, dims, windows, groups)) if taps <= _TAPS else None
     if batches > 1:
-        if batches == lhs.shape[dims.lhs_spec[0]] == rhs.shape[dims.rhs_spec[0]] and outs <= _TAPS:
-            return lambda x, g: _depthwise_kernel_gradient(x, g, dims, windows)
-        return None
+        inner, outer = lhs.shape[dims.lhs_spec[0]] // batches, out_features // batches
+        if 1 in (inner, outer) and outs * inner * outer <= _TAPS:
+            return lambda x, g: _depthwise_kernel_gradient(x, g, dims, windows, batches)
+        if batches <= _GROUPS:
+            return lambda x, g: _grouped(x, g, params, dims.lhs_spec[0])
+        return (lambda x, g: _grouped_kernel_gradient(x, g, dims, windows, batches)) if outs <= _TAPS else None
     plain = all(w.low == w.high == 0 and w.dilation == 1 for w in windows)
     if taps == 1 and plain and dims.lhs_spec[1] == dims.out_spec[1] == last:
         return lambda x, k: _pointwise(x, k, dims, windows, params["precision"])
-    channels, rows = lhs.shape[dims.lhs_spec[0]], lhs.shape[dims.lhs_spec[1]] * taps
-    if dims.lhs_spec[0] == dims.rhs_spec[0] == last and outs <= _TAPS and taps > outs:
-        long = rows >= _ROWS and channels >= _WIDTH and rows * channels * outs <= _COLUMNS
-        if outs == 1 or long:
-            return lambda x, g: _kernel_gradient(x, g, dims, windows, params["precision"])
+    if outs == 1 and dims.lhs_spec[0] == dims.rhs_spec[0] == last:
+        return lambda x, g: _one_place(x, g, dims, windows, params["precision"])
     return None
 
 
@@ -102,93 +103,152 @@ def _pointwise(
     """Kernels of one place: a product over the features of what stands there."""
     axes = dims.lhs_spec[2:]
     x = _cut(x, axes, [0] * len(axes), [w.out for w in windows], [w.stride for w in windows])
-    k = shape.squeeze(
-        shape.transpose(k, (dims.rhs_spec[1], dims.rhs_spec[0], *dims.rhs_spec[2:])), range(2, 2 + len(axes))
-    )
+    k = shape.transpose(k, (dims.rhs_spec[1], dims.rhs_spec[0], *dims.rhs_spec[2:]))
+    k = shape.squeeze(k, range(2, 2 + len(axes)))
     last = len(axes) + 1
     out = contraction.dot_general(x, k, (((last,), (0,)), ((), ())), precision)  # axes as in lhs
-    order = [0] * (last + 1)
-    for source, target in zip(dims.lhs_spec, dims.out_spec, strict=True):
+    positions = dict(zip(dims.lhs_spec, dims.out_spec, strict=True))
+    return _ordered(out, [positions[a] for a in range(last + 1)])
+
+
+def _ordered(x: Any, axes: Any) -> Any:
+    """`x`, whose axis i is to be axis `axes[i]`."""
+    order = [0] * len(axes)
+    for source, target in enumerate(axes):
         order[target] = source
-    return shape.transpose(out, order)
+    return shape.transpose(x, order)
+
+
+def _grouped(x: Any, k: Any, params: dict[str, Any], axis: int) -> Any:
+    """Group after group; `axis` of `x` is the one that they divide."""
+    dims: convolution.ConvDimensionNumbers = params["dimension_numbers"]
+    groups = max(params["feature_group_count"], params["batch_group_count"])
+    single = {**params, "feature_group_count": 1, "batch_group_count": 1}
+    width, outer = aval_of(x).shape[axis] // groups, aval_of(k).shape[dims.rhs_spec[0]] // groups
+    pieces = [
+        convolution.conv_general_dilated_p.bind1(
+            joining.slice_in_dim(x, i * width, (i + 1) * width, axis=axis),
+            joining.slice_in_dim(k, i * outer, (i + 1) * outer, axis=dims.rhs_spec[0]),
+            **single,
+        )
+        for i in range(groups)
+    ]
+    return joining.concatenate(pieces, dims.out_spec[1])
+
+
+def _many_groups(
+    x: Any, k: Any, dims: convolution.ConvDimensionNumbers, windows: list[convolution.Window], groups: int
+) -> Any:
+    """For each place in the window one product of matrices for each group."""
+    feature, axes = dims.lhs_spec[1], dims.lhs_spec[2:]
+    padded = _padded(x, axes, windows)
+    k = shape.transpose(k, (*dims.rhs_spec[2:], dims.rhs_spec[1], dims.rhs_spec[0]))
+    inner, out_features = aval_of(k).shape[-2:]
+    total = None
+    for place in itertools.product(*(range(w.kernel) for w in windows)):
+        entry = joining.slice(k, (*place, 0, 0), (*(p + 1 for p in place), inner, out_features))
+        entry = shape.reshape(entry, (inner, groups, out_features // groups))
+        cut = convolution.split_axis(_at_tap(padded, axes, windows, place), feature, groups)
+        term = contraction.dot_general(cut, entry, (((feature + 1,), (0,)), ((feature,), (1,))))
+        total = term if total is None else elementwise.add(total, term)
+    rank = len(windows) + 2  # groups, the other axes of lhs, results of a group
+    merged = convolution.join_axes(shape.transpose(total, (*range(1, rank), 0, rank)), rank - 1)
+    others = [a for a in range(rank) if a != feature]
+    positions = dict(zip(dims.lhs_spec, dims.out_spec, strict=True))
+    return _ordered(merged, [positions[a] for a in (*others, feature)])
 
 
 def _depthwise(x: Any, k: Any, dims: convolution.ConvDimensionNumbers, windows: list[convolution.Window]) -> Any:
-    """Each feature by itself: a sum over the places in the window of shifted, scaled copies."""
-    batch, feature, *spatial = dims.lhs_spec
-    axes = tuple(spatial)
-    channels = aval_of(x).shape[feature]
-    multiple = aval_of(k).shape[dims.rhs_spec[0]] // channels
-    padded = _padded(x, axes, windows)
+    """Groups of one feature, or with one result: a sum over the places in the window of shifted, scaled copies."""
+    feature, axes = dims.lhs_spec[1], dims.lhs_spec[2:]
     k = shape.transpose(k, (*dims.rhs_spec[2:], dims.rhs_spec[1], dims.rhs_spec[0]))
+    inner, out_features = aval_of(k).shape[-2:]
+    channels = aval_of(x).shape[feature] // inner
+    multiple = out_features // channels
+    padded = _padded(x, axes, windows)
     sizes = list(aval_of(x).shape)
     for axis, w in zip(axes, windows, strict=True):
         sizes[axis] = w.out
+    sizes[feature] = channels
     wide = (*sizes[: feature + 1], multiple, *sizes[feature + 1 :])
     own = tuple(a + (a > feature) for a in range(len(sizes)))
     total = None
-    for place in itertools.product(*(range(w.kernel) for w in windows)):
-        entry = joining.slice(k, (*place, 0, 0), (*(p + 1 for p in place), 1, channels * multiple))
-        cut = _at_tap(padded, axes, windows, place)
-        if multiple == 1:
-            factor = shape.broadcast_in_dim(shape.reshape(entry, (channels,)), tuple(sizes), (feature,))
-        else:
-            factor = shape.broadcast_in_dim(shape.reshape(entry, (channels, multiple)), wide, (feature, feature + 1))
-            cut = shape.broadcast_in_dim(cut, wide, own)
-        term = elementwise.mul(cut, factor)
-        total = term if total is None else elementwise.add(total, term)
-    sizes[feature] = channels * multiple
-    out = shape.reshape(total, tuple(sizes))
-    order = [0] * len(sizes)
-    for source, target in zip((batch, feature, *spatial), dims.out_spec, strict=True):
-        order[target] = source
-    return shape.transpose(out, order)
-
-
-def _assembled(pieces: list[Any], windows: list[convolution.Window], dims: convolution.ConvDimensionNumbers) -> Any:
-    """Pieces of shape (batch, feature) for each place of the result as the result."""
-    stacked = joining.concatenate([shape.expand_dims(p, (0,)) for p in pieces], 0)
-    sizes = aval_of(stacked).shape
-    grid = shape.reshape(stacked, (*(w.out for w in windows), *sizes[1:]))
-    order = [0] * aval_of(grid).ndim
-    spatial = range(len(windows))
-    for source, target in zip((len(windows), len(windows) + 1, *spatial), dims.out_spec, strict=True):
-        order[target] = source
-    return shape.transpose(grid, order)
+    for member in range(inner):
+        part = joining.slice_in_dim(padded, member, None, inner, feature)
+        for place in itertools.product(*(range(w.kernel) for w in windows)):
+            entry = joining.slice(k, (*place, member, 0), (*(p + 1 for p in place), member + 1, out_features))
+            cut = _at_tap(part, axes, windows, place)
+            if multiple == 1:
+                factor = shape.broadcast_in_dim(shape.reshape(entry, (channels,)), tuple(sizes), (feature,))
+            else:
+                factor = shape.broadcast_in_dim(
+                    shape.reshape(entry, (channels, multiple)), wide, (feature, feature + 1)
+                )
+                cut = shape.broadcast_in_dim(cut, wide, own)
+            term = elementwise.mul(cut, factor)
+            total = term if total is None else elementwise.add(total, term)
+    sizes[feature] = out_features
+    positions = dict(zip(dims.lhs_spec, dims.out_spec, strict=True))
+    return _ordered(shape.reshape(total, tuple(sizes)), [positions[a] for a in range(len(sizes))])
 
 
 def _depthwise_kernel_gradient(
-    x: Any, g: Any, dims: convolution.ConvDimensionNumbers, windows: list[convolution.Window]
+    x: Any, g: Any, dims: convolution.ConvDimensionNumbers, windows: list[convolution.Window], groups: int
 ) -> Any:
-    """Each batch group has one element: for each place of the result a sum of products of a window with the kernel."""
-    axes = dims.lhs_spec[2:]
+    """Groups with one element or one result: for each place a sum of products of a window with the kernel."""
+    member, axes = dims.lhs_spec[0], dims.lhs_spec[2:]
+    positions = dict(zip(dims.rhs_spec, dims.lhs_spec, strict=True))
+    g = _ordered(g, [positions[a] for a in range(len(positions))])
     padded = _padded(x, axes, windows)
-    order = [0] * len(dims.lhs_spec)
-    for source, target in zip(dims.rhs_spec, dims.lhs_spec, strict=True):
-        order[target] = source
-    g = shape.transpose(g, order)
-    summed = tuple(a for a in range(len(order)) if a != dims.lhs_spec[0])
+    inner, outer = aval_of(x).shape[member] // groups, aval_of(g).shape[member] // groups
+    summed = tuple(a for a in range(len(positions)) if a != member)
     pieces = []
     for place in itertools.product(*(range(w.out) for w in windows)):
-        product = elementwise.mul(_at_output(padded, axes, windows, place), g)
-        pieces.append(shape.expand_dims(reduction.reduce_sum(product, summed), (0,)))
-    return _assembled(pieces, windows, dims)
+        for i, j in itertools.product(range(inner), range(outer)):
+            cut = _at_output(joining.slice_in_dim(padded, i, None, inner, member), axes, windows, place)
+            product = elementwise.mul(cut, joining.slice_in_dim(g, j, None, outer, member))
+            pieces.append(shape.expand_dims(reduction.reduce_sum(product, summed), (0,)))
+    grid = shape.reshape(joining.concatenate(pieces, 0), (*(w.out for w in windows), inner, outer, groups))
+    return _placed(grid, dims, len(windows))
 
 
-def _kernel_gradient(
+def _grouped_kernel_gradient(
+    x: Any, g: Any, dims: convolution.ConvDimensionNumbers, windows: list[convolution.Window], groups: int
+) -> Any:
+    """Many groups of a kernel's gradient: for each place one product of matrices for each group."""
+    member, feature, *spatial = dims.lhs_spec
+    out_feature, in_feature, *kernel_spatial = dims.rhs_spec
+    g = convolution.split_axis(g, out_feature, groups)
+    padded = _padded(x, tuple(spatial), windows)
+
+    def beyond(axes: Any, split: int) -> tuple[int, ...]:
+        return tuple(a + (a > split) for a in axes)
+
+    contracting = beyond((feature, *spatial), member), beyond((in_feature, *kernel_spatial), out_feature)
+    pieces = []
+    for place in itertools.product(*(range(w.out) for w in windows)):
+        cut = convolution.split_axis(_at_output(padded, tuple(spatial), windows, place), member, groups)
+        product = contraction.dot_general(cut, g, (contracting, ((member,), (out_feature,))))
+        pieces.append(shape.expand_dims(product, (0,)))
+    stacked = joining.concatenate(pieces, 0)  # place, group, inner, outer
+    stacked = shape.transpose(stacked, (0, 2, 3, 1))
+    return _placed(shape.reshape(stacked, (*(w.out for w in windows), *aval_of(stacked).shape[1:])), dims, len(windows))
+
+
+def _placed(grid: Any, dims: convolution.ConvDimensionNumbers, rank: int) -> Any:
+    """(*places, inner, outer, groups) as a result with `inner` as batch and (groups, outer) as features."""
+    order = (*range(rank), rank, rank + 2, rank + 1)
+    out = convolution.join_axes(shape.transpose(grid, order), rank + 1)
+    return _ordered(out, (*dims.out_spec[2:], *dims.out_spec[:2]))
+
+
+def _one_place(
     x: Any, g: Any, dims: convolution.ConvDimensionNumbers, windows: list[convolution.Window], precision: Any
 ) -> Any:
-    """Few places in the result and large kernels: the windows side by side as one matrix, times the kernel."""
-    last = len(windows) + 1
+    """Windows with one place: a product summed over all of it."""
     axes = dims.lhs_spec[2:]
-    padded = _padded(x, axes, windows)
-    places = list(itertools.product(*(range(w.out) for w in windows)))
-    columns = joining.concatenate([_at_output(padded, axes, windows, place) for place in places], last)
-    summed_g, summed_x = (dims.rhs_spec[1], *dims.rhs_spec[2:]), (dims.lhs_spec[1], *axes)
-    out = contraction.dot_general(g, columns, ((summed_g, summed_x), ((), ())), precision)  # feature, places and batch
-    channels = aval_of(x).shape[last]
-    grid = shape.reshape(out, (aval_of(out).shape[0], *(w.out for w in windows), channels))
-    order = [0] * (last + 1)
-    for source, target in zip((last, 0, *range(1, last)), dims.out_spec, strict=True):
-        order[target] = source
-    return shape.transpose(grid, order)
+    cut = _at_output(_padded(x, axes, windows), axes, windows, (0,) * len(windows))
+    summed = (dims.lhs_spec[1], *axes), (dims.rhs_spec[1], *dims.rhs_spec[2:])
+    out = contraction.dot_general(cut, g, (summed, ((), ())), precision)
+    ones = shape.reshape(out, (*aval_of(out).shape, *(1,) * len(windows)))
+    return _ordered(ones, dims.out_spec)

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from purax import dtypes
+from purax import dtypes, errors
 from purax.core.trace import aval_of
-from purax.primitives import cast, contraction
+from purax.primitives import cast, contraction, elementwise, shape
 
-__all__ = ["DotAlgorithm", "DotAlgorithmPreset"]
+__all__ = ["DotAlgorithm", "DotAlgorithmPreset", "scaled_dot"]
 
 
 class DotAlgorithm(NamedTuple):
@@ -94,3 +94,51 @@ def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, algorithm: Any, pref
         total = None
     product = contraction.dot_general(lhs, rhs, dimension_numbers, precision, total)
     return cast.convert_element_type(product, out)
+
+
+def scaled_dot(
+    lhs: Any, rhs: Any, *, lhs_scale: Any = None, rhs_scale: Any = None, dimension_numbers: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:  # fmt: skip
+    """Product of operands that carry one scale for each block of elements, as 8-bit floats do.
+
+    Parameters
+    ----------
+    lhs, rhs : float arrays
+    lhs_scale, rhs_scale : float arrays, optional
+        As many axes as the operand; each size divides the operand's.
+    dimension_numbers : optional
+        As in `dot_general`; by default products of matrices, batched over the first of three axes.
+    preferred_element_type : dtype
+        Of the result, bfloat16 by default; the sum is taken in float32.
+
+    Raises
+    ------
+    ShapeError
+        A scale does not divide its operand into blocks, or the rank has no default dimension numbers.
+    """
+    left, right = aval_of(lhs), aval_of(rhs)
+    if dimension_numbers is None:
+        if left.ndim != right.ndim or left.ndim not in (2, 3):
+            raise errors.ShapeError(
+                f"scaled_dot needs dimension_numbers for operands of shapes {left.shape} and {right.shape}"
+            )
+        batch = tuple(range(left.ndim - 2))
+        dimension_numbers = (((left.ndim - 1,), (left.ndim - 2,)), (batch, batch))
+    wide = np.dtype(np.float32)
+    out = np.dtype(dtypes.bfloat16) if preferred_element_type is None else dtypes.named(preferred_element_type)
+    product = contraction.dot_general(_scaled(lhs, lhs_scale), _scaled(rhs, rhs_scale), dimension_numbers, None, wide)
+    return cast.convert_element_type(product, out)
+
+
+def _scaled(x: Any, scale: Any) -> Any:
+    sizes = aval_of(x).shape
+    x = cast.convert_element_type(x, np.float32)
+    if scale is None:
+        return x
+    blocks = aval_of(scale).shape
+    if len(blocks) != len(sizes) or any(b == 0 or n % b for n, b in zip(sizes, blocks, strict=True)):
+        raise errors.ShapeError(f"a scale of shape {blocks} does not divide an operand of shape {sizes} into blocks")
+    fine = tuple(part for n, b in zip(sizes, blocks, strict=True) for part in (b, n // b))
+    factor = shape.broadcast_in_dim(cast.convert_element_type(scale, np.float32), fine, range(0, len(fine), 2))
+    return elementwise.mul(x, shape.reshape(factor, sizes))

@@ -6,6 +6,7 @@ Narrow floats (16 bits and fewer) are accumulated in float32 and rounded once.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -28,6 +29,7 @@ __all__ = [
 # --- what reductions share ----------------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def identity_of(kind: str, dtype: Any) -> Any:
     """The value that leaves a reduction of the kind ("add", "multiply", "maximum", ...) as it is, as a NumPy scalar."""
     dtype = np.dtype(dtype)
@@ -53,6 +55,7 @@ def identity_of(kind: str, dtype: Any) -> Any:
     return dtype.type(limits.min if low else limits.max)
 
 
+@functools.cache
 def accumulator(dtype: Any) -> Any:
     """Dtype in which sums and products of `dtype` are accumulated."""
     return np.dtype(np.float32) if dtypes.is_float(dtype) and np.dtype(dtype).itemsize < 4 else dtype
@@ -121,7 +124,8 @@ class Reduction(Primitive):
     def reference(self, operand: Any, *, axes: tuple[int, ...]) -> tuple[np.ndarray, ...]:
         """NumPy's reduction."""
         dtype = operand.dtype
-        work = operand.astype(accumulator(dtype))
+        wide = accumulator(dtype)
+        work = operand if wide == dtype else operand.astype(wide)
         out = (
             self.numpy_op.reduce(work, axis=axes, dtype=work.dtype, initial=identity_of(self.op, work.dtype))
             if axes
@@ -243,13 +247,13 @@ class Extremum(Reduction):
     def reference(self, operand: Any, *, axes: tuple[int, ...]) -> tuple[np.ndarray, ...]:
         """NumPy's extremum with XLA's choice among zeros of either sign."""
         (out,) = super().reference(operand, axes=axes)
-        if axes and dtypes.is_float(operand.dtype):
+        zero = out == 0 if axes and dtypes.is_float(operand.dtype) else False
+        if np.any(zero):
             negative = np.signbit(operand.astype(np.float64))
             wanted = ~negative if self.op == "maximum" else negative
             found = np.any((operand == 0) & wanted, axis=axes)
             positive = found if self.op == "maximum" else ~found
-            zero = np.where(positive, 0.0, -0.0).astype(operand.dtype)
-            out = np.where(out == 0, zero, out)
+            out = np.where(zero, np.where(positive, 0.0, -0.0).astype(operand.dtype), out)
         return (np.asarray(out, operand.dtype),)
 
     def exact(self, avals: Any, params: Any) -> bool:

@@ -203,7 +203,7 @@ bessel_i1e_p = Elementwise(
 bessel_ive_p = Elementwise("bessel_ive", FLOAT, inline(_bessel_formula), widened(scaled_bessel), _scaled_tangent)
 bessel_i_p = Elementwise(
     "bessel_i", FLOAT,
-    inline(lambda x, *, order: mul(exp(elementwise.abs(x)), _bessel_formula(x, order=order))),
+    inline(lambda x, *, order: mul(exp(elementwise.abs(x)), _scaled(order, x))),
     widened(lambda x, *, order: scipy_special.iv(order, x)), _plain_tangent,
 )  # fmt: skip
 

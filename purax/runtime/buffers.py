@@ -119,8 +119,8 @@ def put_raw(aval: ShapedArray, value: np.ndarray, placement: Placement | None, o
     sharding, devices, _ = compiled_form(placement, held.ndim)
     if len(placement.devices) == 1:
         return copy(held, sharding, (value,), devices)
-    pieces = [
-        value[index]
+    pieces = [  # jaxlib 0.10.2 fails (bad_function_call) on repeated elements, that is strides of zero
+        np.ascontiguousarray(value[index]) if value.ndim else value
         for device, index in zip(placement.devices, shard_slices(placement.sharding, aval.shape), strict=True)
         if is_local(device)
     ]

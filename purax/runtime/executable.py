@@ -198,6 +198,7 @@ def compile_text(
     name: str = "",
     use_cache: bool = True,
     mesh: Mesh | None = None,
+    known: Sequence[Placement | None] = (),
 ) -> Executable:
     """Compile StableHLO text, or find the result of an earlier time on disk.
 
@@ -223,6 +224,8 @@ def compile_text(
         False neither reads nor writes the disk.
     mesh : Mesh, optional
         Of an SPMD program: results without a placement lie as the partitioner chose, told in the axes of this mesh.
+    known : sequence of Placement or None
+        Placements (of the arguments) that are taken where they say the same.
 
     Returns
     -------
@@ -249,19 +252,35 @@ def compile_text(
             _CPU_FLAGS.pop(flag, None)
         raw = _compile(text, devices, _flags(devices[0], options), callbacks, name, use_cache)
     if mesh is not None:
-        out_placements = _chosen(raw, mesh, out_avals, out_placements)
+        out_placements = _chosen(raw, mesh, out_avals, out_placements, known)
     return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate))
 
 
 def _chosen(
-    raw: Any, mesh: Mesh, out_avals: Sequence[ShapedArray], wanted: Sequence[Placement | None]
-) -> list[Placement | None]:
+    raw: Any, mesh: Mesh, out_avals: Sequence[ShapedArray], wanted: Sequence[Placement | None],
+    known: Sequence[Placement | None],
+) -> list[Placement]:  # fmt: skip
     """Placements of the results: those that were asked for, and else what the executable tells."""
-    tiles = _jaxlib.output_tiles(raw) or [None] * len(out_avals)
+    tiles = (_jaxlib.output_tiles(raw) if out_avals else None) or [None] * len(out_avals)
+    usual = list(dict.fromkeys([place for place in known if place is not None]))
+
+    def chosen(aval: ShapedArray, found: Any) -> Placement:
+        sharding = from_tiles(mesh, aval.ndim, found)
+        for place in usual:
+            spec = place.sharding.spec if isinstance(place.sharding, NamedSharding) else ()
+            if len(spec) <= aval.ndim and place.sharding.is_equivalent_to(sharding, aval.ndim):
+                return place
+        return placement_of(sharding)
+
     return [
-        placement_of(from_tiles(mesh, aval.ndim, found)) if place is None else place
+        chosen(aval, found) if place is None or _is_open(place) else place
         for aval, place, found in zip(out_avals, wanted, tiles, strict=True)
     ]
+
+
+def _is_open(placement: Placement) -> bool:
+    """Whether part of it is left to the partitioner."""
+    return isinstance(placement.sharding, NamedSharding) and PartitionSpec.UNCONSTRAINED in tuple(placement.sharding.spec)
 
 
 def load_serialized(

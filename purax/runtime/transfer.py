@@ -19,7 +19,7 @@ from purax.lazy import lazy
 from purax.runtime import buffers, client
 from purax.runtime.array import Array, wrap_host, wrap_placed
 from purax.runtime.tensor import HOST_ONLY
-from purax.sharding import Placement, Sharding, placement_of
+from purax.sharding import NamedSharding, PartitionSpec, Placement, Sharding, current_mesh, placement_of
 from purax.sharding.mesh import is_local
 from purax.sharding.named import shard_slices
 
@@ -132,6 +132,9 @@ def to_placement(target: Any, committed: bool = True) -> Placement | None:
         return target
     if isinstance(target, Sharding):
         return placement_of(target, committed)
+    mesh = current_mesh()
+    if isinstance(target, PartitionSpec) and mesh is not None:
+        return placement_of(NamedSharding(mesh, target), committed)
     if isinstance(target, str):
         return buffers.single_placement(client.backend(target).local_devices[0], committed)
     if isinstance(target, _jaxlib.Device):
@@ -139,7 +142,7 @@ def to_placement(target: Any, committed: bool = True) -> Placement | None:
     raise ValueError(
         errors.explain(
             f"device_put got a destination of type {type(target).__name__}: {target!r}.",
-            fix="give a device (purax.devices()[0]), a sharding, or None.",
+            fix="give a device (purax.devices()[0]), a sharding, a PartitionSpec of the current mesh, or None.",
         )
     )
 

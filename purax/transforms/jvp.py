@@ -203,7 +203,7 @@ def _check_tangent(primal: Any, tangent: Any) -> Any:
         raise ValueError(
             f"jvp called with different primal and tangent shapes; got primal shape {aval.shape} and tangent shape {given.shape}"
         )
-    return cast.as_type(tangent, aval)
+    return cast.as_type(hooks.as_array(tangent), aval)
 
 
 def _mismatch(aval: Any, got: str) -> str:

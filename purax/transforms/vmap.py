@@ -204,6 +204,8 @@ def vmap(
         Name for collectives (`purax.lax.psum`).
     axis_size : int, optional
         Needed when nothing is mapped.
+    spmd_axis_name : str or tuple of str, optional
+        Mesh axes that sharding constraints and shard_map inside `fun` cut the mapped axis along.
 
     Returns
     -------
@@ -214,7 +216,7 @@ def vmap(
     ValueError
         Mapped axes of different sizes, or `in_axes` that does not fit the arguments.
     """
-    del spmd_axis_name, sum_match
+    del sum_match
     if not callable(fun):
         raise TypeError(f"vmap: the first argument must be callable, got {fun!r}")
     if isinstance(in_axes, list):
@@ -246,7 +248,7 @@ def vmap(
         size = _mapped_size(fun, axis_size, leaves, dims, names, in_axes)
         flat, store = flat_function(lambda args, kwargs: fun(*args, **kwargs), treedef)
         flat.__name__ = name_of(fun)
-        outs, out_dims = batch_flat(flat, Axis(axis_name, size), leaves, dims)
+        outs, out_dims = batch_flat(flat, Axis(axis_name, size, spmd_axis_name), leaves, dims)
         wanted = tree.flatten_axes("vmap out_axes", store.out_tree, out_axes)
         placed = [_place(o, d, w, size, fun) for o, d, w in zip(outs, out_dims, wanted, strict=True)]
         return store.out_tree.unflatten(placed)

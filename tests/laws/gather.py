@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All samples of `tests/primitives`, and the evaluator that runs primitives by their NumPy reference."""
+"""All samples of `tests/primitives` and `tests/nn`, and the evaluator that runs primitives by their NumPy reference."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+import tests.nn
 import tests.primitives
 from purax import dtypes
 from purax.core import trace
@@ -22,10 +23,11 @@ from tests.laws.sample import BadSample, Sample
 
 def _collect(name: str) -> list[Any]:
     found = []
-    for info in sorted(pkgutil.iter_modules(tests.primitives.__path__), key=lambda i: i.name):
-        if info.name.startswith("test_"):
-            module = importlib.import_module(f"tests.primitives.{info.name}")
-            found += getattr(module, name, [])
+    for package in (tests.primitives, tests.nn):
+        for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda i: i.name):
+            if info.name.startswith("test_"):
+                module = importlib.import_module(f"{package.__name__}.{info.name}")
+                found += getattr(module, name, [])
     return found
 
 

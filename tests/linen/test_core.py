@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters, FrozenDict, key streams, scopes, boxes, partition names, and the summary table."""
 
+import gc
 import hashlib
 import pickle
 
@@ -172,3 +173,47 @@ def test_public_names_exist():
     for name in nn.__all__:
         assert hasattr(nn, name)
     assert len(set(nn.__all__)) == len(nn.__all__)
+
+
+def test_tabulate_shows_methods_and_leaves_out_what_can_not_run_alone():
+    class Encoder(nn.Module):
+        @nn.compact
+        def encode(self, x):
+            return nn.SpectralNorm(nn.Dense(3))(x, update_stats=False)
+
+        def __call__(self, x):
+            return self.encode(x)
+
+    table = Encoder().tabulate(KEY, X, show_repeated=True, compute_flops=True)
+    assert "Encoder (encode)" in table
+    assert "_spectral" not in table
+    assert "_padded" not in nn.Conv(2, (2,)).tabulate(KEY, pnp.ones((1, 5, 2)))
+
+
+def test_a_module_that_is_kept_does_not_keep_its_trace():
+    kept = []
+
+    class Keeper(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            kept.append(self)
+            return x * 2
+
+    purax.jit(lambda x: Keeper().apply({}, x))(X)
+    gc.collect()
+    assert kept[0].scope.store.trace() is None
+
+
+def test_scopes_can_be_made_by_hand():
+    place = scope.Scope({}, {"params": KEY}, mutable=True, path=("top",))
+    dense = nn.Dense(3, parent=place)
+    dense(X)
+    assert place.path == ("top",)
+    assert sorted(place.variables()["params"]) == ["bias", "kernel"]
+    run = place.child(lambda inner, x: inner.param("w", nn.initializers.ones, (2,)) * x, prefix="f")
+    np.testing.assert_array_equal(run(2.0), [2, 2])
+    assert sorted(place.mutable_variables()["params"]) == ["bias", "f0", "kernel"]
+    with place.temporary():
+        pass
+    with pytest.raises(errors.InvalidScopeError):
+        place.push("x")

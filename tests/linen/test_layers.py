@@ -310,3 +310,15 @@ def test_eight_bit_einsum_is_close():
     x, y = image(2, 3, 4), image(4, 5)
     out, _ = nn.Fp8Einsum(amax_history_length=1).init_with_output(KEY, "abc,cd->abd", x, y)
     np.testing.assert_allclose(out, np.einsum("abc,cd->abd", x, y), atol=0.3)
+
+
+def test_einsum_kernels_may_have_an_ellipsis():
+    x = image(2, 3, 4)
+    layer = nn.Einsum((4, 5), "abc,c...->ab...", bias_init=nn.initializers.normal(1.0))
+    y, variables = layer.init_with_output(KEY, x)
+    np.testing.assert_allclose(y, x @ params(variables)["kernel"] + params(variables)["bias"], rtol=1e-5, atol=1e-5)
+    layer = nn.Einsum((3, 4, 5), "...c,...cd->...d", bias_init=nn.initializers.normal(1.0))
+    y, variables = layer.init_with_output(KEY, x)
+    kernel, bias = params(variables)["kernel"], params(variables)["bias"]
+    assert bias.shape == (3, 5)
+    np.testing.assert_allclose(y, np.einsum("abc,bcd->abd", x, kernel) + bias, rtol=1e-4, atol=1e-5)

@@ -140,3 +140,13 @@ def test_ragged_contracting_axes_give_a_result_for_each_group():
     got = ragged.ragged_dot_general(x, y, sizes, numbers)
     want = np.stack([x[:2].T @ y[:2], x[2:3].T @ y[2:3], x[3:5].T @ y[3:5]])
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_scales_belong_to_blocks():
+    x, y = normal(2, 64), normal(64, 3)
+    scale = np.array([[1.0, 2.0], [4.0, 0.5]], np.float32)
+    got = dot_algorithm.scaled_dot(x, y, lhs_scale=scale, preferred_element_type=np.float32)
+    np.testing.assert_allclose(got, (x * np.repeat(scale, 32, 1)) @ y, rtol=1e-4, atol=1e-4)
+    assert dot_algorithm.scaled_dot(x, y).dtype == BF16
+    with pytest.raises(errors.ShapeError, match="does not divide"):
+        dot_algorithm.scaled_dot(x, y, lhs_scale=scale[:, :1][:1].repeat(3, 1))

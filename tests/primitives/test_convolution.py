@@ -60,6 +60,8 @@ SAMPLES = [
     case(normal(2, 3, 5, 4), normal(2, 3, 5, 4), padding=((1, 1), (1, 1))),
     case(normal(2, 3, 4, 4), normal(5, 3, 1, 1)),
     case(normal(2, 5, 4, 3), normal(1, 1, 3, 4), LAST, strides=(2, 1)),
+    case(normal(2, 5, 4, 6), normal(2, 2, 2, 3), LAST, features=3),
+    case(normal(2, 5, 4, 12), normal(2, 2, 2, 12), LAST, features=6),
     case(normal(2, 4, 5, 5), normal(8, 1, 3, 2), features=4, strides=(2, 1), dilation=(1, 2), padding=((1, 0), (2, 1))),
     case(
         normal(3, 2, 5, 5),
@@ -190,15 +192,36 @@ def test_shapes_of_results_are_told_beforehand():
     assert convolution_forms.conv_shape_tuple((1, 2, 3, 4), (5, 2, 3, 3), (1, 1), [(0, 0), (0, 0)]) == (1, 5, 1, 2)
 
 
-def test_large_kernel_gradients_take_the_matrix_form():
-    x, g = normal(4, 66, 65, 32), normal(4, 32, 64, 5)
-    dims = ConvDimensionNumbers((3, 0, 1, 2), (3, 0, 1, 2), (2, 3, 0, 1))
-    large = case(x, g, dims, padding=((1, -1), (1, 0)), kernel_dilation=(2, 1))
-    avals = [array_aval(a.shape, a.dtype) for a in large.operands]
-    assert convolution_cpu.form_of(*avals, large.params) is not None
-    got = convolution.conv_general_dilated_p.bind1(*large.operands, **large.params)
-    (want,) = convolution.conv_general_dilated_p.reference(*large.operands, **large.params)
-    np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-3)
+def test_forms_for_the_processor_are_found():
+    def form(sample):
+        return convolution_cpu.form_of(*[array_aval(a.shape, a.dtype) for a in sample.operands], sample.params)
+
+    assert form(case(normal(1, 4, 4, 8), normal(3, 3, 1, 8), LAST, features=8)) is not None
+    assert form(case(normal(1, 4, 4, 8), normal(1, 1, 8, 3), LAST)) is not None
+    assert form(case(normal(1, 4, 4, 8), normal(3, 3, 4, 6), LAST, features=2)) is not None
+    assert form(case(normal(1, 4, 4, 8), normal(3, 3, 8, 3), LAST)) is None
+
+
+def test_many_groups_are_products_of_matrices():
+    sample = case(
+        normal(2, 4, 5, 132), normal(2, 3, 2, 198), LAST, features=66, padding=((0, 1), (1, 1)), strides=(1, 2)
+    )
+    got = convolution.conv_general_dilated_p.bind1(*sample.operands, **sample.params)
+    (want,) = convolution.conv_general_dilated_p.reference(*sample.operands, **sample.params)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_of_many_groups():
+    x, k = normal(2, 4, 4, 130), normal(2, 2, 2, 130)
+    dims = ("NHWC", "HWIO", "NHWC")
+
+    def total(k):
+        out = convolution.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=dims, feature_group_count=65)
+        return reduction.reduce_sum(elementwise.mul(out, out), (0, 1, 2, 3))
+
+    gradient, step, direction = purax.grad(total)(k), 1e-2, normal(*k.shape)
+    slope = (float(total(k + step * direction)) - float(total(k - step * direction))) / (2 * step)
+    np.testing.assert_allclose(np.vdot(gradient, direction), slope, rtol=1e-2)
 
 
 def test_second_derivatives_of_a_convolution():

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["CASES", "Case"]
+__all__ = ["CASES", "INITIALIZERS", "Case"]
 
 
 class Case(NamedTuple):
@@ -153,3 +153,22 @@ _bits()
 _uniform()
 _integers()
 _continuous()
+
+# Initial values: `draw(initializers, key)`.
+INITIALIZERS: dict[str, Callable[[Any, Any], Any]] = {
+    "zeros": lambda i, key: i.zeros(key, (2, 3)),
+    "constant": lambda i, key: i.constant(0.3)(key, (2, 3)),
+    "uniform": lambda i, key: i.uniform(0.2)(key, (2, 3)),
+    "normal": lambda i, key: i.normal(0.2)(key, (2, 3)),
+    "truncated_normal": lambda i, key: i.truncated_normal(0.2)(key, (2, 3)),
+    "glorot_uniform": lambda i, key: i.glorot_uniform()(key, (3, 3, 2, 4)),
+    "glorot_normal": lambda i, key: i.glorot_normal()(key, (5, 4)),
+    "lecun_normal": lambda i, key: i.lecun_normal()(key, (5, 4)),
+    "lecun_uniform": lambda i, key: i.lecun_uniform(in_axis=0, out_axis=1)(key, (5, 4)),
+    "he_normal": lambda i, key: i.he_normal()(key, (5, 4)),
+    "he_uniform": lambda i, key: i.he_uniform(batch_axis=0)(key, (3, 5, 4)),
+    "complex": lambda i, key: i.glorot_normal(dtype="complex64")(key, (5, 4)),
+    "complex disc": lambda i, key: i.glorot_uniform(dtype="complex64")(key, (5, 4)),
+    "orthogonal": lambda i, key: i.orthogonal()(key, (3, 5)),
+    "delta_orthogonal": lambda i, key: i.delta_orthogonal()(key, (3, 3, 4)),
+}

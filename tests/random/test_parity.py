@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import purax
-from purax import config, random
-from tests.random.parity_cases import CASES
+from purax import config, nn, random
+from tests.random.parity_cases import CASES, INITIALIZERS
 
 PARITY = np.load(Path(__file__).parent / "parity.npz")
 
@@ -44,5 +44,13 @@ def test_draws_equal_those_of_jax(name):
         np.testing.assert_array_equal(have, want)
 
 
+@pytest.mark.parametrize("name", INITIALIZERS)
+def test_initial_values_equal_those_of_jax(name):
+    have = np.asarray(INITIALIZERS[name](nn.initializers, random.key(8)))
+    want = PARITY[f"initializers {name}"]
+    assert have.dtype == want.dtype
+    np.testing.assert_allclose(have, want, rtol=2e-5, atol=2e-6)
+
+
 def test_every_case_has_its_numbers():
-    assert set(PARITY.files) == set(CASES)
+    assert set(PARITY.files) == {*CASES, *(f"initializers {name}" for name in INITIALIZERS)}

@@ -12,7 +12,7 @@ from typing import Any
 from purax import nn, random
 from purax import numpy as pnp
 from purax.linen import initializers
-from purax.linen.declare import compact
+from purax.linen.declare import compact, nowrap
 from purax.linen.dtypes import promote_dtype
 from purax.linen.layers.linear import DenseGeneral, default_kernel_init
 from purax.linen.layers.normalization import LayerNorm
@@ -347,6 +347,7 @@ class MultiHeadDotProductAttention(Module):
             inputs_k = inputs_q
         return inputs_k, inputs_k if inputs_v is None else inputs_v
 
+    @nowrap
     def _cached(self, query: Any, key: Any, value: Any, mask: Any) -> tuple[Any, Any, Any]:
         """Put key and value of this position into the cache; return all of them and a mask of the positions so far.
 

@@ -10,7 +10,7 @@ from typing import Any
 from purax import numpy as pnp
 from purax.linen import initializers
 from purax.linen._support import ShapeDtypeStruct, eval_shape
-from purax.linen.declare import compact
+from purax.linen.declare import compact, nowrap
 from purax.linen.dtypes import promote_dtype
 from purax.linen.layers.linear import default_kernel_init
 from purax.linen.module import Module
@@ -80,6 +80,7 @@ class _Conv(Module):
         """Whether every position has the same kernel."""
         raise TypeError("Use Conv or ConvLocal.")
 
+    @nowrap
     def _padded(self, inputs: Any, kernel_size: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[Any, Any]:
         """Carry out the paddings that the convolution itself does not know; return the padding that is left."""
         padding = _padding(self.padding, len(kernel_size))
@@ -271,6 +272,7 @@ class ConvTranspose(Module):
             y = y + bias
         return y if batch_shape is None else pnp.reshape(y, batch_shape + y.shape[1:])
 
+    @nowrap
     def _wrapped(self, y: Any, periods: list[int]) -> Any:
         """Fold the output onto one period along each axis: what lies beyond an end is added at the other one.
 

@@ -15,6 +15,7 @@ from typing import Any
 from purax import numpy as pnp
 from purax.control.custom import custom_vjp
 from purax.linen import initializers
+from purax.linen.declare import nowrap
 from purax.linen.module import Module
 from purax.linen.scope import Variable
 from purax.primitives.contraction import dot_general
@@ -126,6 +127,7 @@ class _Fp8(Module):
         self.kernel_scale = variable("kernel_scale", initializers.ones, 1)
         self.output_grad_scale = variable("output_grad_scale", initializers.ones, 1)
 
+    @nowrap
     def _dot(self, lhs: Any, rhs: Any, dimensions: Any, compute_dtype: Any, result: Any) -> Any:
         scales = (self.input_scale, self.kernel_scale, self.output_grad_scale)
         histories = (self.input_amax_history, self.kernel_amax_history, self.output_grad_amax_history)

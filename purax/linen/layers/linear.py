@@ -10,7 +10,7 @@ from typing import Any
 
 from purax import numpy as pnp
 from purax.linen import initializers, meta
-from purax.linen.declare import compact
+from purax.linen.declare import compact, nowrap
 from purax.linen.dtypes import promote_dtype
 from purax.linen.module import Module, merge_param
 from purax.primitives.contraction import dot_general
@@ -220,6 +220,7 @@ class Einsum(Module):
             return y
         return y + pnp.reshape(bias, tuple(1 if size is None else size for size in sizes))
 
+    @nowrap
     def _bias_sizes(self, equation: str, input_ndim: int) -> list[int | None]:
         """Return the kernel's size of each output axis, None for axes that only the input has."""
         operands, result = equation.split("->")

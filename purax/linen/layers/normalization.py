@@ -13,7 +13,7 @@ from typing import Any
 
 from purax import numpy as pnp
 from purax.linen import initializers
-from purax.linen.declare import compact
+from purax.linen.declare import compact, nowrap
 from purax.linen.dtypes import canonicalize_dtype
 from purax.linen.module import Module, merge_param
 from purax.primitives.collective import pmean
@@ -271,6 +271,7 @@ use_fast_variance, force_float32_reductions
     use_fast_variance: bool = False
     force_float32_reductions: bool = True
 
+    @nowrap
     def _groups(self, channels: int) -> int:
         if (self.num_groups is None) == (self.group_size is None):
             raise ValueError("GroupNorm: give num_groups, or num_groups=None and group_size.")

@@ -11,7 +11,7 @@ from typing import Any
 from purax import numpy as pnp
 from purax import random, tree
 from purax.linen import initializers
-from purax.linen.declare import compact
+from purax.linen.declare import compact, nowrap
 from purax.linen.dtypes import canonicalize_dtype
 from purax.linen.layers.normalization import normal_axes
 from purax.linen.lift import map_variables
@@ -29,7 +29,7 @@ def _unit(x: Any, axis: Any = None, epsilon: float = 1e-12) -> Any:
 
 def _name(path: Sequence[Any]) -> str:
     """Name of a variable below its collection, such as "Dense_0/kernel"."""
-    return "/".join(str(entry.key) for entry in path[1:])
+    return tree.keystr(tuple(path[1:]), simple=True, separator="/")
 
 
 class SpectralNorm(Module):
@@ -78,6 +78,7 @@ class SpectralNorm(Module):
         )
         return run(self.layer_instance)
 
+    @nowrap
     def _spectral(self, path: Any, given: Any, update_stats: bool) -> Any:
         value = pnp.asarray(given)
         if value.ndim <= 1 or self.n_steps < 1:
@@ -148,6 +149,7 @@ class WeightNorm(Module):
         )
         return run(self.layer_instance)
 
+    @nowrap
     def _normalized(self, path: Any, given: Any) -> Any:
         value = pnp.asarray(given)
         name = f"{self.layer_instance.name}/{_name(path)}"

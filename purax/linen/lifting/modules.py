@@ -73,7 +73,7 @@ class _Taken:
         """Return the module and the arguments over other scopes; `cls` is the class of the module."""
         built: dict[int, Any] = {}
         remaining = iter(scopes)
-        places = [next(remaining) if value.scope is not None else None for value in self._held]
+        places: list[Any] = [next(remaining) if value.scope is not None else None for value in self._held]
 
         def build(value: Any, cls: type | None = None) -> Any:
             index = self._places[id(value) if isinstance(value, Variable) else value._id]

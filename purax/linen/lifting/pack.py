@@ -43,7 +43,7 @@ class Packed:
     ) -> None:
         self.places, self.roots = _roots(scopes)
         self.outputs = tuple(outputs)
-        by_root = [group({name: root.collection(name) for name in root.store.variables}, inputs) for root in self.roots]
+        by_root = [group(root.variables(), inputs) for root in self.roots]
         self.variables: Groups = _by_filter(by_root, len(inputs))
         self.rngs: Groups = _by_filter([group(root.rngs, streams) for root in self.roots], len(streams))
         self.entered: list[Scope] = []
@@ -111,6 +111,7 @@ class Packed:
                 name: held for name, held in scope.store.variables.items() if in_filter(scope.store.mutable, name)
             }
             by_root.append(group(changed, self.outputs))
+        self.entered = []  # traced values are not kept
         return _by_filter(by_root, len(self.outputs))
 
     def publish(self, variables: Groups) -> None:
