@@ -27,6 +27,7 @@ from purax.core.trace import Tracer, aval_of, check_escape, current
 from purax.pipeline import placed
 from purax.pipeline.compile import Compilation, compile_jaxpr, forget, warn_of_unusable
 from purax.pipeline.debug import active as debugging
+from purax.pipeline.debug import unusual
 from purax.pipeline.evaluate import as_array, program_kernel
 from purax.pipeline.stages import Lowered, Traced
 from purax.primitives import shape
@@ -260,7 +261,7 @@ class JitFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the compiled function, tracing and compiling it first where its arguments are of a new type."""
-        if self.plain and _current() is None:
+        if self.plain and _current() is None and not unusual.count:
             leaves, treedef = _flatten((args, kwargs) if kwargs else args)
             key: list[Any] = [treedef, _trace_key()]
             buffers = []
