@@ -20,6 +20,7 @@ from purax.control.remat import checkpoint as checkpoint
 from purax.control.remat import checkpoint as remat
 from purax.control.remat import checkpoint_policies as checkpoint_policies
 from purax.control.shard_map import shard_map as shard_map
+from purax.control.shard_map import smap as smap
 from purax.control.staging import *  # noqa: F403
 from purax.core.aval import ShapeDtypeStruct as ShapeDtypeStruct
 from purax.core.hooks import hooks as _hooks

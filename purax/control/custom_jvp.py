@@ -123,18 +123,20 @@ class CustomJvpCall(Primitive):
             jaxpr = build(fun, avals, fun.__name__)
         return tuple(backward_pass(jaxpr, operands, cotangents))
 
+    def batch_call(self, trace: Any, operands: Any, dims: Any, params: dict[str, Any]) -> Any:
+        """Call of the mapped function with the mapped rule, which may close over values of the mapping."""
+        mapped = BatchedFunction(params["fun"], trace.axis, dims, trace.tag)
+        rule = _BatchedJvp(params["rule"], trace.axis, dims, mapped)
+        outs = self.bind(*operands, **{**params, "fun": mapped, "rule": rule})
+        return outs, mapped.out_dims
+
     def batch(self, axis: Any, operands: Any, dims: Any, *, fun: Any, jaxpr: Any, rule: Any, consts: int) -> Any:
-        """Call of the mapped function with the mapped rule."""
-        mapped_rule = _BatchedJvp(rule, axis, dims[consts:])
-        if jaxpr is None:
-            mapped = BatchedFunction(fun, axis, dims)
-            outs = self.bind(*operands, fun=mapped, jaxpr=None, rule=mapped_rule, consts=consts)
-            return outs, tuple([0] * len(outs))
+        """Call of the mapped program with the mapped rule."""
         everything = tuple([True] * len(jaxpr.outvars))
         moved = [x if d is None else shape.move_batch_axis(x, d, 0) for x, d in zip(operands, dims, strict=True)]
-        mapped_jaxpr, _ = batch_jaxpr(jaxpr, axis, tuple([d is not None for d in dims]), everything)
-        mapped_rule = _BatchedJvp(rule, axis, tuple([None if d is None else 0 for d in dims[consts:]]))
-        outs = self.bind(*moved, fun=None, jaxpr=mapped_jaxpr, rule=mapped_rule, consts=consts)
+        mapped, _ = batch_jaxpr(jaxpr, axis, tuple([d is not None for d in dims]), everything)
+        rule = _BatchedJvp(rule, axis, tuple([None if d is None else 0 for d in dims[consts:]]))
+        outs = self.bind(*moved, fun=None, jaxpr=mapped, rule=rule, consts=consts)
         return outs, tuple([0] * len(outs))
 
     def lower(self, b: Any, ins: Any, outs: Any, *, fun: Any, jaxpr: Any, rule: Any, consts: int) -> Any:
@@ -143,9 +145,11 @@ class CustomJvpCall(Primitive):
 
 
 class _BatchedJvp(Rule):
-    def __init__(self, rule: Any, axis: Axis, dims: Any) -> None:
+    """A jvp rule, mapped. For a function under way it tells which outputs are mapped; for a program all are."""
+
+    def __init__(self, rule: Any, axis: Axis, dims: Any, mapped: BatchedFunction | None = None) -> None:
         super().__init__(rule, axis, dims)
-        self.rule, self.axis, self.dims = rule, axis, dims
+        self.rule, self.axis, self.dims, self.mapped = rule, axis, dims, mapped
         self.flat = rule.flat
 
     def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -160,10 +164,19 @@ class _BatchedJvp(Rule):
 
         given = [t for t in tangents if t is not None]
         dims = [*self.dims, *(d for d, n in zip(self.dims, nonzero, strict=True) if n)]
-        results, out_dims = batch_flat(both, self.axis, [*primals, *given], dims)
-        front = [to_front(r, d, self.axis.size) for r, d in zip(results, out_dims, strict=True)]
-        rest = iter(front[len(mask) :])
-        return front[: len(mask)], [next(rest) if m else None for m in mask]
+        results, out_dims = batch_flat(both, self.axis, [*primals, *given], dims, None if self.mapped is None else self.mapped.tag)
+        count = len(mask)
+        rest = iter(zip(results[count:], out_dims[count:], strict=True))
+        outs, out_tangents, found = [], [], []
+        for out, dim, m in zip(results[:count], out_dims[:count], mask, strict=True):
+            tangent, tangent_dim = next(rest) if m else (None, None)
+            batched = self.mapped is None or dim is not None or tangent_dim is not None
+            outs.append(to_front(out, dim, self.axis.size) if batched else out)
+            out_tangents.append(to_front(tangent, tangent_dim, self.axis.size) if batched and m else tangent)
+            found.append(0 if batched else None)
+        if self.mapped is not None:
+            self.mapped.out_dims = tuple(found)
+        return outs, out_tangents
 
 
 custom_jvp_call_p = CustomJvpCall("custom_jvp_call")

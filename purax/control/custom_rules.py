@@ -16,9 +16,10 @@ from purax.core.axes import Axis
 from purax.core.ir import intern, open_constants
 from purax.core.stage import stage
 from purax.core.trace import Tracer, aval_of
+from purax.primitives import shape
 from purax.primitives.base import instantiate, is_differentiable
 from purax.transforms.flat import float0_zeros, name_of
-from purax.transforms.vmap import batched_function
+from purax.transforms.vmap import batch_flat
 
 __all__ = ["BatchedFunction", "CustomFunction", "FlatFunction", "Rule", "SymbolicZero"]
 
@@ -62,16 +63,23 @@ class FlatFunction(Rule):
 
 
 class BatchedFunction(Rule):
-    """A flat function, mapped; outputs carry the axis in front."""
+    """A flat function, mapped; mapped outputs carry the axis in front.
 
-    def __init__(self, fun: Any, axis: Axis, dims: Any) -> None:
+    Whether its rule runs or itself, `out_dims` tells afterwards which outputs are mapped. `tag` is that of the mapping under
+    way, whose values the function may close over.
+    """
+
+    def __init__(self, fun: Any, axis: Axis, dims: Any, tag: Any) -> None:
         super().__init__(fun, axis, dims)
-        self.mapped = batched_function(fun, axis, dims)
+        self.fun, self.axis, self.dims, self.tag = fun, axis, dims, tag
+        self.out_dims: tuple[int | None, ...] = ()
         self.__name__ = fun.__name__
 
     def __call__(self, *operands: Any) -> list[Any]:
-        """Outputs with the axis in front."""
-        return self.mapped(*operands)
+        """Outputs of all lanes."""
+        outs, dims = batch_flat(self.fun, self.axis, operands, self.dims, self.tag)
+        self.out_dims = tuple([None if d is None else 0 for d in dims])
+        return [o if d is None else shape.move_batch_axis(o, d, 0) for o, d in zip(outs, dims, strict=True)]
 
 
 class SymbolicZero:

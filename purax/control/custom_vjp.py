@@ -99,24 +99,21 @@ class _VjpRule(Rule):
                     f"function, and in particular must produce a tuple of length equal to the number of arguments to the primal "
                     f"function, but got output structure {tree.structure(value)} for an argument of structure {child}."
                 ) from None
-            flat += [_nothing_if_zero(e) for e in entries]
+            flat += entries
         for i, (c, a) in enumerate(zip(flat, in_avals, strict=True)):
-            if c is None or not is_differentiable(a.dtype):
+            if c is None or not is_differentiable(a.dtype) or getattr(c, "dtype", None) == dtypes.float0:
                 flat[i] = None
                 continue
             have = aval_of(c)
+            if have.shape != a.shape and type(c) is SymbolicZero:
+                raise ValueError(f"{name} gave the zero of an argument of another shape ({c!r}) for argument {i}, {a.str_short()}. Consider just returning a None here.")
             if have.shape != a.shape:
                 raise ValueError(
                     f"{name} must produce cotangents with the shapes of the primal inputs, but output {i} is "
                     f"{have.str_short()} where the input is {a.str_short()}."
                 )
-            if have.dtype != a.dtype or have.weak_type:
-                flat[i] = cast.convert_element_type(c, a.dtype)
+            flat[i] = None if type(c) is SymbolicZero else cast.as_type(c, a)
         return flat
-
-
-def _nothing_if_zero(x: Any) -> Any:
-    return None if type(x) is SymbolicZero or getattr(x, "dtype", None) == dtypes.float0 else x
 
 
 def _is_array(x: Any) -> bool:
@@ -193,13 +190,15 @@ class CustomVjpCall(Primitive):
         rest = iter(results)
         return tuple(outs), tuple([next(rest) if is_differentiable(a.dtype) else None for a in out_avals])
 
+    def batch_call(self, trace: Any, operands: Any, dims: Any, params: dict[str, Any]) -> Any:
+        """Call of the mapped function with the mapped rules, which may close over values of the mapping."""
+        mapped = BatchedFunction(params["fun"], trace.axis, dims, trace.tag)
+        rule = _BatchedVjp(params["rule"], trace.axis, dims, mapped)
+        outs = self.bind(*operands, **{**params, "fun": mapped, "rule": rule})
+        return outs, mapped.out_dims
+
     def batch(self, axis: Any, operands: Any, dims: Any, *, fun: Any, jaxpr: Any, rule: Any, consts: int) -> Any:
-        """Call of the mapped function with the mapped rules."""
-        if jaxpr is None:
-            outs = self.bind(
-                *operands, fun=BatchedFunction(fun, axis, dims), jaxpr=None, rule=_BatchedVjp(rule, axis, dims), consts=0
-            )
-            return outs, tuple([0] * len(outs))
+        """Call of the mapped program with the mapped rules."""
         everything = tuple([True] * len(jaxpr.outvars))
         moved = [x if d is None else shape.move_batch_axis(x, d, 0) for x, d in zip(operands, dims, strict=True)]
         front = tuple([None if d is None else 0 for d in dims])
@@ -282,11 +281,12 @@ class CustomLinear(Primitive):
 
 
 class _BatchedVjp(Rule):
-    """Forward and backward rules, mapped; residuals and outputs carry the axis in front."""
+    """Forward and backward rules, mapped; mapped residuals and outputs carry the axis in front. See `_BatchedJvp`."""
 
-    def __init__(self, rule: Any, axis: Axis, dims: Any) -> None:
+    def __init__(self, rule: Any, axis: Axis, dims: Any, mapped: BatchedFunction | None = None) -> None:
         super().__init__(rule, axis, dims)
-        self.rule, self.axis, self.dims, self.flat = rule, axis, dims, rule.flat
+        self.rule, self.axis, self.dims, self.mapped, self.flat = rule, axis, dims, mapped, rule.flat
+        self.tag = None if mapped is None else mapped.tag
 
     def run_forward(self, primals: Sequence[Any], perturbed: Sequence[bool]) -> tuple[list[Any], list[Any], Any]:
         """Mapped forward rule."""
@@ -297,16 +297,21 @@ class _BatchedVjp(Rule):
             saved[:] = [len(outs), rebuild, [aval_of(o) for o in outs], [aval_of(x) for x in xs]]
             return [*outs, *residuals]
 
-        results, dims = batch_flat(forward, self.axis, primals, self.dims)
+        results, dims = batch_flat(forward, self.axis, primals, self.dims, self.tag)
         count, rebuild, out_avals, in_avals = saved
-        outs = [to_front(r, d, self.axis.size) for r, d in zip(results[:count], dims[:count], strict=True)]
-        residuals = [r if d is None else shape.move_batch_axis(r, d, 0) for r, d in zip(results[count:], dims[count:], strict=True)]
-        mapped = tuple([d is not None for d in dims[count:]])
-        return outs, residuals, _BatchedResiduals(rebuild, mapped, tuple(out_avals), tuple(in_avals))
+        if self.mapped is None:
+            results[:count] = [to_front(r, d, self.axis.size) for r, d in zip(results[:count], dims[:count], strict=True)]
+            dims[:count] = [0] * count
+        else:
+            self.mapped.out_dims = tuple([None if d is None else 0 for d in dims[:count]])
+        values = [r if d is None else shape.move_batch_axis(r, d, 0) for r, d in zip(results, dims, strict=True)]
+        batched = tuple([d is not None for d in dims])
+        return values[:count], values[count:], _BatchedResiduals(rebuild, batched, tuple(out_avals), tuple(in_avals))
 
     def run_backward(self, residuals: Any, values: Sequence[Any], cotangents: Sequence[Any], out_avals: Sequence[Any], in_avals: Sequence[Any]) -> list[Any]:
         """Mapped backward rule; cotangents of arguments shared by all lanes are summed."""
         nonzero = [c is not None for c in cotangents]
+        count = len(cotangents)
         mask: list[bool] = []
 
         def backward(*xs: Any) -> list[Any]:
@@ -317,24 +322,28 @@ class _BatchedVjp(Rule):
             return [c for c in found if c is not None]
 
         given = [c for c in cotangents if c is not None]
-        dims = [*(0 if m else None for m in residuals.mapped), *(0 for _ in given)]
-        results, out_dims = batch_flat(backward, self.axis, [*values, *given], dims)
-        front = iter([to_front(r, d, self.axis.size) for r, d in zip(results, out_dims, strict=True)])
-        out = []
+        batched = [*residuals.batched[count:], *(m for m, n in zip(residuals.batched[:count], nonzero, strict=True) if n)]
+        results, out_dims = batch_flat(backward, self.axis, [*values, *given], [0 if m else None for m in batched], self.tag)
+        rest = iter(zip(results, out_dims, strict=True))
+        out: list[Any] = []
         for m, dim in zip(mask, self.dims, strict=True):
             if not m:
                 out.append(None)
-            elif dim is None:
-                out.append(reduction.reduce_sum(next(front), (0,)))
-            else:
-                out.append(shape.move_batch_axis(next(front), 0, dim))
+                continue
+            found, found_dim = next(rest)
+            if dim is not None:
+                out.append(shape.move_batch_axis(to_front(found, found_dim, self.axis.size), 0, dim))
+            else:  # what is not mapped comes from outputs that are not
+                out.append(found if found_dim is None else reduction.reduce_sum(found, (found_dim,)))
         return out
 
 
 class _BatchedResiduals(Rule):
-    def __init__(self, inner: Any, mapped: Any, out_avals: Any, in_avals: Any) -> None:
-        super().__init__(inner, mapped, out_avals, in_avals)
-        self.inner, self.mapped, self.out_avals, self.in_avals = inner, mapped, out_avals, in_avals
+    """Which outputs and residuals of a mapped forward rule are mapped, and their types within a lane."""
+
+    def __init__(self, inner: Any, batched: Any, out_avals: Any, in_avals: Any) -> None:
+        super().__init__(inner, batched, out_avals, in_avals)
+        self.inner, self.batched, self.out_avals, self.in_avals = inner, batched, out_avals, in_avals
 
 
 custom_vjp_call_p = CustomVjpCall("custom_vjp_call")

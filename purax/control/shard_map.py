@@ -33,7 +33,7 @@ from purax.transforms.jvp import jvp_jaxpr
 from purax.transforms.transpose import linearize_jaxpr, transpose_jaxpr
 from purax.transforms.vmap import batch_jaxpr
 
-__all__ = ["shard_map"]
+__all__ = ["shard_map", "smap"]
 
 Specs = tuple[PartitionSpec, ...]
 _WHOLE = PartitionSpec()
@@ -368,7 +368,9 @@ def shard_map(
         flat_tree = tree.structure(tuple(range(len(leaves))))
         with named_axes({n: grid.shape[n] for n in axes}, lanes=not checked, manual=True):
             jaxpr, consts, out_tree = stage_tree(local, flat_tree, avals, name, "shard_map")
-        wanted = checked_specs("out_specs", tree.flatten_axes("shard_map out_specs", out_tree, out_specs), grid, axes)
+        late = isinstance(out_specs, _Late)
+        given_specs = out_specs.specs(out_tree) if late else tree.flatten_axes("shard_map out_specs", out_tree, out_specs)
+        wanted = checked_specs("out_specs", given_specs, grid, axes)
         _check_outputs(name, jaxpr, wanted, axes, checked, out_tree)
         outs = shard_map_p.bind(
             *consts, *leaves, jaxpr=intern(jaxpr), mesh=grid, in_specs=(*[_WHOLE] * len(consts), *specs), out_specs=tuple(wanted),
@@ -381,6 +383,55 @@ def shard_map(
     mapped.__doc__ = getattr(f, "__doc__", None)
     mapped.__wrapped__ = f  # type: ignore[attr-defined]
     return mapped
+
+
+def smap(f: Callable[..., Any] | None = None, /, *, in_axes: Any = Infer, out_axes: Any, axis_name: str) -> Any:
+    """Run a function of pieces along one axis of the current mesh.
+
+    Parameters
+    ----------
+    f : callable
+    in_axes, out_axes : int, None, or pytree prefixes
+        The array axis that is cut, per argument and result; None: whole on each device.
+    axis_name : str
+        The axis of the mesh.
+    """
+    if f is None:
+        return lambda function: smap(function, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
+
+    def mapped(*args: Any) -> Any:
+        leaves, in_tree = tree.flatten(args)
+        specs: Any = Infer
+        if in_axes is not Infer:
+            given = tree.flatten_axes("smap in_axes", in_tree, tuple(in_axes) if isinstance(in_axes, list) else in_axes)
+            specs = in_tree.unflatten([_cut_at(axis, aval_of(x).ndim, axis_name) for axis, x in zip(given, leaves, strict=True)])
+        ndims: list[int] = []
+
+        def local(*pieces: Any) -> Any:
+            outs, out_tree = tree.flatten(f(*pieces))
+            ndims[:] = [aval_of(x).ndim for x in outs]
+            return out_tree.unflatten(outs)
+
+        local.__name__, local.__wrapped__ = name_of(f), f  # type: ignore[attr-defined]
+        wanted = lambda out_tree: [
+            _cut_at(axis, n, axis_name) for axis, n in zip(tree.flatten_axes("smap out_axes", out_tree, out_axes), ndims, strict=True)
+        ]
+        return shard_map(local, in_specs=specs, out_specs=_Late(wanted), axis_names={axis_name})(*args)
+
+    mapped.__name__ = name_of(f)
+    mapped.__wrapped__ = f  # type: ignore[attr-defined]
+    return mapped
+
+
+class _Late:
+    """Specs of results that are known once the function has run: a function of their structure."""
+
+    def __init__(self, specs: Callable[[Any], list[PartitionSpec]]) -> None:
+        self.specs = specs
+
+
+def _cut_at(axis: int | None, ndim: int, name: str) -> PartitionSpec:
+    return _WHOLE if axis is None else PartitionSpec(*[None] * shape.canonical_axis(axis, ndim), name)
 
 
 def concrete_mesh(mesh: Any, what: str) -> Mesh:

@@ -87,6 +87,7 @@ class Primitive:
     run: Any = None
     stage: Any = None
     linearize: Any = None
+    batch_call: Any = None  # (trace, operands, dims, params) -> (outputs, dims); in place of `batch`, for calls of functions
     unfold: Any = None  # (operands, params) -> outputs by simpler operations, or None; for calls on tangents
     dce: Any = None  # (used outputs, equation) -> equation
     split: Any = None  # (equation, checkpoint policy) -> two equations and what the first saves for the second, or None

@@ -33,14 +33,18 @@ class Trace:
     ----------
     parent : Trace or None
         The trace that was current when this one began; None means evaluation.
+    tag : object, optional
+        Traces of one tag are parts of one transformation: each accepts the tracers of the others. So a rule of the user's that
+        runs later may close over values that were mapped when it was made.
     """
 
-    __slots__ = ("__weakref__", "name", "parent", "thread")
+    __slots__ = ("__weakref__", "name", "parent", "tag", "thread")
     kind: str
 
-    def __init__(self, parent: Any, name: str = "") -> None:
+    def __init__(self, parent: Any, name: str = "", tag: Any = None) -> None:
         self.parent = parent
         self.name = name
+        self.tag = tag
         self.thread = threading.get_ident()
 
     def process(self, primitive: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
@@ -51,7 +55,7 @@ class Trace:
         """Whether `other` is this trace or one of its ancestors."""
         trace: Any = self
         while trace is not None:
-            if trace is other:
+            if trace is other or (trace.tag is not None and trace.tag is other.tag):
                 return True
             trace = trace.parent
         return False

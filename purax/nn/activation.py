@@ -16,7 +16,8 @@ from purax.core.axes import axis_size
 from purax.core.trace import aval_of
 from purax.nn.rows import gelu_exact_p, gelu_p, relu6_p, relu_p, silu_p, softplus_p
 from purax.numpy.promotion import check_arraylike, promote_dtypes_inexact
-from purax.primitives import cast, collective, elementwise, shape as shapes
+from purax.primitives import cast, collective, elementwise
+from purax.primitives import shape as shapes
 
 __all__ = [
     "celu", "elu", "gelu", "glu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "identity", "leaky_relu", "log1mexp",
@@ -251,10 +252,14 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> A
     places, dtype = pnp.asarray(x), dtypes.default_float() if dtype is None else dtypes.named(dtype)
     aval = aval_of(places)
     if not dtypes.is_integer(aval.dtype):
-        warnings.warn(f"one_hot input should be integer-typed; got dtype={aval.dtype}", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            f"one_hot input should be integer-typed; got dtype={aval.dtype}", DeprecationWarning, stacklevel=2
+        )
     if not isinstance(axis, (int, np.integer)):
         if axis_size(axis) != num_classes:
-            raise ValueError(f"Expected num_classes to match the size of axis {axis}, but {num_classes} != {axis_size(axis)}")
+            raise ValueError(
+                f"Expected num_classes to match the size of axis {axis}, but {num_classes} != {axis_size(axis)}"
+            )
         return cast.convert_element_type(places == collective.axis_index(axis), dtype)
     axis = shapes.canonical_axis(axis, aval.ndim + 1)
     sizes = (*aval.shape[:axis], int(num_classes), *aval.shape[axis:])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -12,7 +13,7 @@ from purax import dtypes
 from purax import numpy as pnp
 from purax.nn.softmax import logsumexp, softmax
 from purax.numpy.promotion import check_arraylike
-from purax.primitives import elementwise as ops, shape as shapes
+from purax.primitives import shape as shapes
 from purax.primitives.stop_gradient import stop_gradient
 
 __all__ = ["dot_product_attention"]
@@ -42,7 +43,13 @@ def _by_groups(x: Any, heads: int, groups: int) -> Any:
 
 
 def _masks(
-    mask: Any, causal: bool, query_lengths: Any, key_lengths: Any, window: tuple[int, int] | None, queries: int, keys: int
+    mask: Any,
+    causal: bool,
+    query_lengths: Any,
+    key_lengths: Any,
+    window: tuple[int, int] | None,
+    queries: int,
+    keys: int,
 ) -> list[Any]:
     """What each restriction lets through, broadcast against (batch, key head, group, query, key)."""
     found = [] if mask is None else [mask]
@@ -121,15 +128,16 @@ def dot_product_attention(
         raise ValueError(f"The number of query heads must be a multiple of key/value heads, but got {n} vs {heads}")
     groups = n // heads
     query = shapes.reshape(query, (batch, t, heads, groups, size))
-    products = pnp.einsum("btkgh,bskh->bkgts", query, key, preferred_element_type=dtypes.promote_types(query.dtype, np.float32))
+    products = pnp.einsum(
+        "btkgh,bskh->bkgts", query, key, preferred_element_type=dtypes.promote_types(query.dtype, np.float32)
+    )
     logits = products * (1 / math.sqrt(size) if scale is None else scale)
     if bias is not None:
         logits = (logits + _by_groups(bias, heads, groups)).astype(logits.dtype)
     mask = None if mask is None else _by_groups(mask, heads, groups)
     masks = _masks(mask, is_causal, query_seq_lengths, key_value_seq_lengths, window, t, s)
-    for i, more in enumerate(masks):
-        allowed = more if i == 0 else ops.bitwise_and(*pnp.broadcast_arrays(allowed, more))
     if masks:
+        allowed = functools.reduce(pnp.logical_and, [shapes.broadcast_to_rank(m, 5) for m in masks])
         # A large finite number: a query with nothing left gets equal weights, and no NaN.
         logits = pnp.where(allowed, logits, -0.7 * float(dtypes.finfo(np.float32).max))
     logits = logits.astype(np.float32)

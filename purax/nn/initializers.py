@@ -128,7 +128,13 @@ _MODES = {
 
 
 def variance_scaling(
-    scale: Any, mode: str, distribution: str, in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = None
+    scale: Any,
+    mode: str,
+    distribution: str,
+    in_axis: Any = -2,
+    out_axis: Any = -1,
+    batch_axis: Any = (),
+    dtype: Any = None,
 ) -> Initializer:
     """Initializer with variance `scale / n`.
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from purax.lazy import lazy
-from purax.primitives import elementwise as ops, special
+from purax.primitives import elementwise as ops
+from purax.primitives import special
 from purax.primitives.base import zeros_of
 from purax.primitives.family import FLOAT, REAL, Elementwise, inline, widened
 

@@ -18,7 +18,9 @@ from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.numpy.exponentials import logsumexp
 from purax.numpy.promotion import check_arraylike, promote_dtypes_inexact
-from purax.primitives import elementwise as ops, reduction, shape as shapes
+from purax.primitives import elementwise as ops
+from purax.primitives import reduction
+from purax.primitives import shape as shapes
 from purax.primitives.family import FLOAT, inline, widened
 from purax.primitives.operands import dtype_name
 
@@ -208,7 +210,9 @@ def standardize(
     return _standardize(x, mean, variance, epsilon, where, axis=_axes(x, axis), algorithm=algorithm)
 
 
-def _standardize_formula(x: Any, mean: Any, variance: Any, epsilon: Any, where: Any, *, axis: Any, algorithm: str) -> Any:
+def _standardize_formula(
+    x: Any, mean: Any, variance: Any, epsilon: Any, where: Any, *, axis: Any, algorithm: str
+) -> Any:
     if mean is None:
         mean = pnp.mean(x, axis, keepdims=True, where=where)
     if variance is None and algorithm == "stable":

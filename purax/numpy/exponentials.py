@@ -14,7 +14,9 @@ from purax.numpy.promotion import check_arraylike, promote_dtypes_inexact
 from purax.numpy.reduction import max as largest
 from purax.numpy.reduction import sum as total_of
 from purax.numpy.selection import where as choose
-from purax.primitives import complex as parts, elementwise as ops, shape as shapes
+from purax.primitives import complex as parts
+from purax.primitives import elementwise as ops
+from purax.primitives import shape as shapes
 from purax.primitives.stop_gradient import stop_gradient
 
 __all__ = ["logsumexp"]
@@ -53,11 +55,22 @@ def logsumexp(
         a = choose(b != 0, a, -np.inf)
     else:
         (a,) = promote_dtypes_inexact(a)
-    return _logsumexp(a, b, where, axis=axis if axis is None else shapes.canonical_axes(axis, aval_of(a).ndim), keepdims=keepdims, return_sign=return_sign)
+    return _logsumexp(
+        a,
+        b,
+        where,
+        axis=axis if axis is None else shapes.canonical_axes(axis, aval_of(a).ndim),
+        keepdims=keepdims,
+        return_sign=return_sign,
+    )
 
 
 def _logsumexp_formula(a: Any, b: Any, where: Any, *, axis: Any, keepdims: bool, return_sign: bool) -> Any:
-    top = stop_gradient(largest(parts.real(a) if dtypes.is_complex(a.dtype) else a, axis=axis, keepdims=True, where=where, initial=-np.inf))
+    top = stop_gradient(
+        largest(
+            parts.real(a) if dtypes.is_complex(a.dtype) else a, axis=axis, keepdims=True, where=where, initial=-np.inf
+        )
+    )
     top = choose(ops.is_finite(top), top, 0)
     powers = ops.exp(a - top.astype(a.dtype))
     total = total_of(powers if b is None else powers * b, axis=axis, keepdims=keepdims, where=where)

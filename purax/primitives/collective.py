@@ -21,7 +21,7 @@ from purax.core.aval import array_aval
 from purax.core.axes import axis_size as bound_size
 from purax.core.primitive import Primitive, Undefined
 from purax.core.trace import Tracer, aval_of
-from purax.primitives import cast, comparison, elementwise, gather, reduction, shape
+from purax.primitives import cast, comparison, elementwise, gather, reduction, shape, slicing
 
 __all__ = [
     "all_gather", "all_to_all", "axis_index", "axis_size", "pbroadcast", "pcast", "pmax", "pmean", "pmin", "ppermute", "pshuffle",
@@ -301,16 +301,25 @@ class PPermute(Exchange):
 
 
 class AllGather(Exchange):
-    """Values of all lanes, one after the other along axis `dim`. `size` is the number of lanes in a group."""
+    """Values of all lanes, one after the other along axis `dim`. `size` is the number of lanes in a group.
 
-    def infer(self, x: Any, *, axes: Any, dim: int, size: int, groups: Any) -> Any:
+    The result counts as varying over the axes; with `shared` it does not.
+    """
+
+    def infer(self, x: Any, *, axes: Any, dim: int, size: int, groups: Any, shared: bool) -> Any:
         """`size` times longer along `dim`."""
         sizes = (*x.shape[:dim], x.shape[dim] * size, *x.shape[dim + 1 :])
-        return (x.update(shape=sizes).with_varying(x.varying | frozenset(axes)),)
+        named = frozenset(axes)
+        return (x.update(shape=sizes).with_varying(x.varying - named if shared else x.varying | named),)
 
-    def transpose(self, cotangents: Any, operands: Any, **params: Any) -> Any:
-        """Sum the cotangents, each lane its own part."""
-        return (psum_scatter_p.bind1(cotangents[0], **params),)
+    def transpose(self, cotangents: Any, operands: Any, *, axes: Any, dim: int, size: int, groups: Any, shared: bool) -> Any:
+        """Sum the cotangents of all lanes, each lane its own part; of a shared result there is one cotangent to take part of."""
+        (cotangent,) = cotangents
+        if not shared:
+            return (psum_scatter_p.bind1(cotangent, axes=axes, dim=dim, size=size, groups=groups),)
+        part = aval_of(cotangent).shape[dim] // size
+        start = elementwise.mul(axis_index_p.bind1(axes=axes, size=size), np.int32(part))
+        return (slicing.dynamic_slice_in_dim(cotangent, start, part, dim),)
 
     def beside(self, params: dict[str, Any]) -> dict[str, Any]:
         """One axis further."""
@@ -322,7 +331,7 @@ class AllGather(Exchange):
         moved = shape.move_batch_axis(x, 0, dim)
         return shape.reshape(moved, (*sizes[:dim], size * sizes[dim], *sizes[dim + 1 :])), None
 
-    def lower(self, b: Any, ins: Any, outs: Any, *, axes: Any, dim: int, size: int, groups: Any) -> Any:
+    def lower(self, b: Any, ins: Any, outs: Any, *, axes: Any, dim: int, size: int, groups: Any, shared: bool) -> Any:
         """`stablehlo.all_gather`."""
         text = f"all_gather_dim = {dim} : i64, {_among(b, axes, groups)}"
         return [b.emit(f'"stablehlo.all_gather"({ins[0]}) <{{{text}}}> : ({ins[0].hlo}) -> {outs[0].hlo}', outs[0])]
@@ -340,7 +349,7 @@ class PSumScatter(Exchange):
 
     def transpose(self, cotangents: Any, operands: Any, **params: Any) -> Any:
         """Gather the parts."""
-        return (all_gather_p.bind1(cotangents[0], **params),)
+        return (all_gather_p.bind1(cotangents[0], **params, shared=False),)
 
     def beside(self, params: dict[str, Any]) -> dict[str, Any]:
         """One axis further."""
@@ -581,14 +590,16 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
     axis : int
         The new axis along which the values lie; with `tiled`, the axis along which they are joined.
     tiled : bool
+    to : str
+        "varying": the result counts as varying over the axis, though all lanes hold the same. "invarying": it does not, and its
+        cotangent is one for all lanes.
 
     Returns
     -------
     pytree like `x`
-        It counts as varying over the axis, though all lanes hold the same.
     """
-    if to != "varying":
-        raise ValueError(f"all_gather: to must be 'varying', got {to!r}")
+    if to not in ("varying", "invarying"):
+        raise ValueError(f"all_gather: to must be 'varying' or 'invarying', got {to!r}")
     names, _ = _split_names(axis_name)
     rows = _groups(axis_index_groups, names)
 
@@ -599,7 +610,7 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
             leaf = shape.expand_dims(leaf, (dim,))
         for name in [names] if rows else [(n,) for n in reversed(names)]:
             size = len(rows[0]) if rows else bound_size(name)
-            leaf = all_gather_p.bind1(leaf, axes=tuple(name), dim=dim, size=size, groups=rows)
+            leaf = all_gather_p.bind1(leaf, axes=tuple(name), dim=dim, size=size, groups=rows, shared=to == "invarying" and not rows)
         return leaf
 
     return tree.map(gathered, x)

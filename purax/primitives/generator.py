@@ -12,7 +12,8 @@ from purax import dtypes, errors
 from purax.core.aval import array_aval
 from purax.core.primitive import Primitive, Undefined
 from purax.core.trace import aval_of
-from purax.primitives import indexing, shape as shapes
+from purax.primitives import indexing
+from purax.primitives import shape as shapes
 
 __all__ = ["RandomAlgorithm", "rng_bit_generator", "rng_bit_generator_p"]
 
@@ -58,7 +59,8 @@ class RngBitGenerator(Primitive):
         drawn = bits_aval if dtype.itemsize >= 4 else bits_aval.update(dtype=np.dtype(np.uint32))
         name = ("DEFAULT", "THREE_FRY", "PHILOX")[algorithm]
         state, bits = b.emit_many(
-            f"stablehlo.rng_bit_generator {state}, algorithm = {name} : ({wide.hlo}) -> ({wide.hlo}, {drawn.hlo})", (wide, drawn)
+            f"stablehlo.rng_bit_generator {state}, algorithm = {name} : ({wide.hlo}) -> ({wide.hlo}, {drawn.hlo})",
+            (wide, drawn),
         )
         if state_aval.dtype == np.uint32:
             state = b.emit(f"stablehlo.bitcast_convert {state} : ({wide.hlo}) -> {words.hlo}", words)
@@ -98,4 +100,4 @@ def rng_bit_generator(
     dtype = dtypes.named(dtype)
     if dtype not in dtypes.UNSIGNED or dtype.itemsize * 8 not in (8, 16, 32, 64):
         raise TypeError(f"rng_bit_generator: unsupported dtype {dtype}")
-    return rng_bit_generator_p.bind(key, shape=shapes.canonical_shape(shape), dtype=dtype, algorithm=int(algorithm))  # type: ignore[return-value]
+    return rng_bit_generator_p.bind(key, shape=shapes.canonical_shape(shape), dtype=dtype, algorithm=int(algorithm))

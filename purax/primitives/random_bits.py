@@ -21,15 +21,33 @@ from purax.core.primitive import Primitive
 from purax.core.stage import stage
 from purax.core.trace import aval_of
 from purax.lowering.emit import Value
-from purax.primitives import bits, cast, comparison, elementwise, generator, operands, shape as shapes
+from purax.primitives import bits, cast, comparison, elementwise, generator, operands
+from purax.primitives import shape as shapes
 from purax.primitives.threefry import hash_on_host, threefry2x32_p
 from purax.runtime.buffers import physical
 from purax.runtime.transfer import HOST_LIMIT
 
 __all__ = [
-    "GENERATORS", "Generator", "random_bits", "random_bits_p", "random_clone_p", "random_fold_in", "random_fold_in_p",
-    "random_clone", "random_seed", "random_seed_p", "random_split", "random_split_p", "random_unwrap", "random_unwrap_p", "random_wrap",
-    "random_wrap_p", "rbg", "register", "threefry2x32", "unsafe_rbg",
+    "GENERATORS",
+    "Generator",
+    "random_bits",
+    "random_bits_p",
+    "random_clone",
+    "random_clone_p",
+    "random_fold_in",
+    "random_fold_in_p",
+    "random_seed",
+    "random_seed_p",
+    "random_split",
+    "random_split_p",
+    "random_unwrap",
+    "random_unwrap_p",
+    "random_wrap",
+    "random_wrap_p",
+    "rbg",
+    "register",
+    "threefry2x32",
+    "unsafe_rbg",
 ]  # fmt: skip
 
 _UINT32 = np.dtype(np.uint32)
@@ -135,7 +153,7 @@ def _blocks(words: Any, sizes: tuple[int, ...], count: int | None = None) -> tup
         target = (*keys, *sizes)
         k0, k1 = (shapes.broadcast_in_dim(k, target, range(len(keys))) for k in (k0, k1))
         high, low = (shapes.broadcast_in_dim(x, target, range(len(keys), len(target))) for x in (high, low))
-    return threefry2x32_p.bind(k0, k1, high, low)  # type: ignore[return-value]
+    return threefry2x32_p.bind(k0, k1, high, low)
 
 
 def _threefry_seed(seeds: Any) -> Any:
@@ -218,7 +236,9 @@ def _rbg_split(words: Any, shape: tuple[int, ...], partitionable: bool) -> Any:
 
 def _rbg_fold_in(words: Any, data: Any) -> Any:
     sizes = aval_of(data).shape
-    return _joined_halves(_threefry_fold_in(_halves(words), shapes.broadcast_in_dim(data, (*sizes, 2), range(len(sizes)))))
+    return _joined_halves(
+        _threefry_fold_in(_halves(words), shapes.broadcast_in_dim(data, (*sizes, 2), range(len(sizes))))
+    )
 
 
 def _rbg_bits(words: Any, bit_width: int, shape: tuple[int, ...], partitionable: bool) -> Any:
@@ -290,7 +310,9 @@ class KeyPrimitive(Primitive):
 
 def _check_keys(aval: Any, impl: Generator) -> None:
     if aval.dtype is not impl.dtype:
-        raise errors.DTypeError(f"keys of dtype {impl.dtype} are needed, got an array of dtype {operands.dtype_name(aval)}")
+        raise errors.DTypeError(
+            f"keys of dtype {impl.dtype} are needed, got an array of dtype {operands.dtype_name(aval)}"
+        )
 
 
 def _few_blocks(keys: Any, params: dict[str, Any]) -> bool:
@@ -358,7 +380,9 @@ class RandomFoldIn(KeyPrimitive):
         """Keys of the same kind."""
         _check_keys(keys, impl)
         if data.dtype != _UINT32 or data.shape != keys.shape:
-            raise errors.ShapeError(f"one uint32 per key is needed for keys of shape {keys.shape}, got {data.str_short()}")
+            raise errors.ShapeError(
+                f"one uint32 per key is needed for keys of shape {keys.shape}, got {data.str_short()}"
+            )
         return (array_aval(keys.shape, keys.dtype, False, keys.varying | data.varying),)
 
     def words(self, words: Any, data: Any, *, impl: Generator) -> Any:
@@ -382,16 +406,12 @@ class RandomFoldIn(KeyPrimitive):
 class RandomBits(KeyPrimitive):
     """Unsigned integers of `bit_width` random bits, along new axes `shape` behind those of the keys."""
 
-    def infer(
-        self, keys: Any, *, bit_width: int, shape: tuple[int, ...], partitionable: bool, impl: Generator
-    ) -> Any:
+    def infer(self, keys: Any, *, bit_width: int, shape: tuple[int, ...], partitionable: bool, impl: Generator) -> Any:
         """Unsigned integers."""
         _check_keys(keys, impl)
         return (array_aval((*keys.shape, *shape), _UINTS[bit_width], False, keys.varying),)
 
-    def words(
-        self, words: Any, *, bit_width: int, shape: tuple[int, ...], partitionable: bool, impl: Generator
-    ) -> Any:
+    def words(self, words: Any, *, bit_width: int, shape: tuple[int, ...], partitionable: bool, impl: Generator) -> Any:
         """The generator's rule."""
         return (impl.random_bits(words, bit_width, shape, partitionable),)
 
@@ -423,7 +443,9 @@ class RandomWrap(KeyPrimitive):
         """Keys: the words' last axes go."""
         split = words.ndim - len(impl.key_shape)
         if split < 0 or words.shape[split:] != impl.key_shape:
-            raise errors.ShapeError(f"words of {impl.name} keys end with axes {impl.key_shape}, got shape {words.shape}")
+            raise errors.ShapeError(
+                f"words of {impl.name} keys end with axes {impl.key_shape}, got shape {words.shape}"
+            )
         if words.dtype != _UINT32:
             raise errors.DTypeError(f"words of random keys have dtype uint32, got {operands.dtype_name(words)}")
         return (array_aval(words.shape[:split], impl.dtype, False, words.varying),)

@@ -54,10 +54,10 @@ class Threefry2x32(Primitive):
         out = array_aval(x0.shape, _UINT32, False, x0.varying.union(x1.varying, k0.varying, k1.varying))
         return (out, out)
 
-    def reference(self, *words: Any) -> Any:
+    def reference(self, k0: Any, k1: Any, x0: Any, x1: Any) -> Any:
         """The rounds in NumPy."""
         with np.errstate(over="ignore"):
-            return tuple(map(np.asarray, _rounds(*words, np.uint32(1), np.uint32(0xFFFFFFFF))))
+            return tuple(map(np.asarray, _rounds(k0, k1, x0, x1, np.uint32(1), np.uint32(0xFFFFFFFF))))
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
         """Integers have no tangents."""
@@ -144,6 +144,7 @@ def hash_on_host(words: np.ndarray, counters: int | np.ndarray) -> np.ndarray:
     numpy.ndarray of uint32
     """
     keys = words.shape[:-1]
+    tail: tuple[int, ...]
     if type(counters) is int:
         lanes, tail = words.size // 2 * counters, (counters, 2)
         one, mask, numbers = _lanes(lanes)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes
-from purax.primitives import cast, elementwise, shape as shapes
+from purax.primitives import cast, elementwise
+from purax.primitives import shape as shapes
 from purax.primitives.random_bits import random_bits
 from purax.random.draw import float_dtype, placed, sampler, to
 from purax.random.keys import single_key

@@ -9,7 +9,8 @@ import numpy as np
 
 from purax import dtypes
 from purax import numpy as pnp
-from purax.primitives import cast, elementwise, shape as shapes, special
+from purax.primitives import cast, elementwise, special
+from purax.primitives import shape as shapes
 from purax.primitives.random_bits import random_bits, random_split
 from purax.primitives.stop_gradient import stop_gradient
 from purax.random.bits import _uniform
@@ -20,6 +21,9 @@ __all__ = [
     "cauchy", "double_sided_maxwell", "exponential", "gumbel", "laplace", "logistic", "lognormal", "maxwell", "normal", "pareto",
     "rayleigh", "triangular", "truncated_normal", "wald", "weibull_min",
 ]  # fmt: skip
+
+
+_ONE = np.float32(1)
 
 
 def two_keys(key: Any) -> tuple[Any, Any]:
@@ -106,7 +110,9 @@ def _lognormal(key: Any, sigma: Any, *, shape: Any, dtype: Any) -> Any:
     return elementwise.exp(_normal.core(key, shape=shape, dtype=dtype) * to(sigma, dtype))
 
 
-def lognormal(key: Any, sigma: Any = np.float32(1), shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
+def lognormal(
+    key: Any, sigma: Any = _ONE, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+) -> Any:
     """Draw from the distribution whose logarithm is normal with mean 0 and deviation `sigma`, which broadcasts to `shape`.
 
     See `normal` for the other parameters.
@@ -248,7 +254,7 @@ def _gumbel(key: Any, *, shape: Any, dtype: Any, mode: str) -> Any:
         return _gumbel_of_64_bits(random_bits(key, 32, (2, *shape)))
     if mode != "low":
         high, low = _uniform.core(key, 0.0, 1.0, shape=(2, *shape), dtype=dtype)
-        x = pnp.where(high >= 0.5, high, high + 2.0 ** -(info.nmant) * low + info.tiny)
+        x = pnp.where(high >= 0.5, high, high + 2.0**-(info.nmant) * low + info.tiny)
         return -elementwise.log(-elementwise.log1p(-x))
     return -elementwise.log(-elementwise.log(_uniform.core(key, info.tiny, 1.0, shape=shape, dtype=dtype)))
 
@@ -275,7 +281,9 @@ def _fraction(words: Any) -> Any:
         empty, elementwise.shift_left(low, low_zeros), elementwise.shift_right_logical(low, np.uint32(32) - high_zeros)
     )
     mantissa = elementwise.bitwise_or(elementwise.shift_left(high, high_zeros), rest)
-    mantissa = elementwise.bitwise_and(elementwise.shift_right_logical(mantissa, np.uint32(8)), np.uint32((1 << 23) - 1))
+    mantissa = elementwise.bitwise_and(
+        elementwise.shift_right_logical(mantissa, np.uint32(8)), np.uint32((1 << 23) - 1)
+    )
     zeros = pnp.where(empty, np.uint32(32) + low_zeros, high_zeros)
     exponent = elementwise.shift_left(np.uint32(126) - zeros, np.uint32(23))
     exponent = elementwise.bitwise_and(exponent, np.uint32((1 << 30) - (1 << 22)))

@@ -12,7 +12,8 @@ from purax import numpy as pnp
 from purax.control.loop import scan, while_loop
 from purax.core.trace import aval_of
 from purax.numpy.promotion import check_arraylike, promote_dtypes_inexact
-from purax.primitives import elementwise, shape as shapes, special
+from purax.primitives import elementwise, special
+from purax.primitives import shape as shapes
 from purax.primitives.cumulative import cumsum
 from purax.primitives.random_bits import random_split
 from purax.random.bits import _uniform
@@ -26,7 +27,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def _nan(x: Any) -> Any:
-    return x != x  # noqa: PLR0124
+    return x != x
 
 
 # --- Poisson --------------------------------------------------------------------------------------------------------------------
@@ -72,7 +73,12 @@ def _poisson_by_rejection(key: Any, rate: Any, shape: Any, dtype: Any, limit: in
     def unfinished(state: Any) -> Any:
         return elementwise.bitwise_and(pnp.any(~state[2]), state[0] < limit)
 
-    start = (shapes.scalar(0, dtypes.int32), shapes.full(shape, -1.0, _FLOAT32), shapes.full(shape, False, np.bool_), key)
+    start = (
+        shapes.scalar(0, dtypes.int32),
+        shapes.full(shape, -1.0, _FLOAT32),
+        shapes.full(shape, False, np.bool_),
+        key,
+    )
     return while_loop(unfinished, draw, start)[1].astype(dtype)
 
 

@@ -8,13 +8,12 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from purax import dtypes, errors
 from purax import numpy as pnp
 from purax.core.trace import aval_of
 from purax.numpy.promotion import check_arraylike, promote_dtypes_inexact
-from purax.primitives import cast, elementwise, shape as shapes
+from purax.primitives import cast, elementwise
+from purax.primitives import shape as shapes
 from purax.primitives.random_bits import random_bits
 from purax.primitives.sorting import sort_key_val, top_k
 from purax.random.bits import UINTS, _uniform
@@ -35,7 +34,9 @@ def _randint(key: Any, low: Any, high: Any, *, shape: Any, dtype: Any) -> Any:
     half, unsigned = 2 ** (info.bits // 2), UINTS[info.bits]
     beyond = high > _clipped(shapes.scalar(int(info.max), dtype), aval_of(high).dtype)
     low, high = (shapes.broadcast_to_rank(_clipped(x, dtype), len(shape)) for x in (low, high))
-    upper, lower = (random_bits(k, info.bits, shape) for k in two_keys(key))  # limits keep sizes of 1: little to compute
+    upper, lower = (
+        random_bits(k, info.bits, shape) for k in two_keys(key)
+    )  # limits keep sizes of 1: little to compute
     empty = high <= low
     span = pnp.where(empty, shapes.scalar(1, unsigned), cast.convert_element_type(high - low, unsigned))
     # A limit one above the largest number of the dtype was clipped: add it back.
@@ -252,7 +253,9 @@ def categorical(
     batch = tuple(n for i, n in enumerate(sizes) if i != axis + len(sizes))
     shape = batch if shape is None else shapes.canonical_shape(shape)
     if shapes.broadcast_shapes(shape, batch) != shape:
-        raise ValueError(f"categorical: shape {shape} must end with the shape {batch} of the logits without the axis of categories")
+        raise ValueError(
+            f"categorical: shape {shape} must end with the shape {batch} of the logits without the axis of categories"
+        )
     if replace:
         return placed(_categorical(key, logits, shape=shape, axis=axis, mode=mode), out_sharding)
     count = math.prod(shape[: len(shape) - len(batch)])
@@ -282,7 +285,9 @@ def _concrete(name: str, x: Any) -> int:
     try:
         return operator.index(x)
     except errors.TracerError as error:
-        raise errors.ConcretizationTypeError(f"random.{name}: a size must be known while the program is traced. {error}") from None
+        raise errors.ConcretizationTypeError(
+            f"random.{name}: a size must be known while the program is traced. {error}"
+        ) from None
 
 
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, out_sharding: Any = None) -> Any:
@@ -371,7 +376,9 @@ def choice(
     if size <= 0:
         raise ValueError("a must be greater than 0 unless no samples are taken")
     if not replace and count > size:
-        raise ValueError(f"Cannot take a larger sample (size {count}) than population (size {size}) when 'replace=False'")
+        raise ValueError(
+            f"Cannot take a larger sample (size {count}) than population (size {size}) when 'replace=False'"
+        )
     if p is None and not replace:
         drawn = permutation(key, array if array.ndim else size, axis)
         drawn = shapes.slice_in_dim(drawn, 0, count, axis=axis if array.ndim else 0)

@@ -10,7 +10,8 @@ from purax import dtypes, errors
 from purax.control.jit import JitFunction, jit
 from purax.control.sharded import with_sharding_constraint
 from purax.core.trace import Tracer, aval_of
-from purax.primitives import cast, shape as shapes
+from purax.primitives import cast
+from purax.primitives import shape as shapes
 from purax.runtime.transfer import device_put
 
 __all__ = ["Sampler", "check_castable", "common_shape", "float_dtype", "integer_dtype", "placed", "sampler", "to"]
@@ -47,7 +48,7 @@ class Sampler:
             return core(*operands, **static)
 
         draw.__name__ = draw.__qualname__ = self.name
-        return jit(draw)  # type: ignore[no-any-return]
+        return jit(draw)
 
 
 def sampler(core: Callable[..., Any]) -> Sampler:
@@ -70,7 +71,9 @@ def float_dtype(name: str, dtype: Any, complex_too: bool = False) -> Any:
         return dtypes.default_float()
     found = dtypes.named(dtype)
     if not (dtypes.is_inexact(found) if complex_too else dtypes.is_float(found)):
-        raise ValueError(f"dtype argument to `{name}` must be a float{' or complex' if complex_too else ''} dtype, got {found}")
+        raise ValueError(
+            f"dtype argument to `{name}` must be a float{' or complex' if complex_too else ''} dtype, got {found}"
+        )
     return found
 
 
@@ -109,7 +112,9 @@ def check_castable(name: str, dtype: Any, *parameters: Any) -> None:
     """Raise TypePromotionError unless promotion alone would turn the parameters into `dtype`."""
     for p in parameters:
         if not dtypes.safe_to_cast(p, dtype):
-            raise errors.TypePromotionError(f"In arguments to {name}, cannot safely cast argument of type {aval_of(p).dtype} to {dtype}")
+            raise errors.TypePromotionError(
+                f"In arguments to {name}, cannot safely cast argument of type {aval_of(p).dtype} to {dtype}"
+            )
 
 
 def to(x: Any, dtype: Any, shape: tuple[int, ...] | None = None) -> Any:

@@ -15,7 +15,8 @@ from purax.control.loop import while_loop
 from purax.core.interpret import eval_jaxpr
 from purax.core.stage import stage
 from purax.core.trace import aval_of
-from purax.primitives import elementwise, shape as shapes, special
+from purax.primitives import elementwise, special
+from purax.primitives import shape as shapes
 from purax.primitives.operands import dtype_name, to_front
 from purax.primitives.random_bits import KeyPrimitive, random_split
 from purax.primitives.stop_gradient import stop_gradient
@@ -85,7 +86,9 @@ class RandomGamma(KeyPrimitive):
     def infer(self, keys: Any, alpha: Any, *, log_space: bool, impl: Any) -> Any:
         """The aval of `alpha`."""
         if not dtypes.is_float(alpha.dtype) or alpha.shape[: keys.ndim] != keys.shape:
-            raise TypeError(f"random_gamma of keys of shape {keys.shape} and {dtype_name(alpha)} of shape {alpha.shape}")
+            raise TypeError(
+                f"random_gamma of keys of shape {keys.shape} and {dtype_name(alpha)} of shape {alpha.shape}"
+            )
         return (alpha.strip_weak(),)
 
     def words(self, words: Any, alpha: Any, *, log_space: bool, impl: Any) -> Any:
@@ -95,13 +98,13 @@ class RandomGamma(KeyPrimitive):
         closed = stage(lambda keys, alpha: [_many_gammas(keys, alpha, log_space)], avals, "gamma")
         return tuple(eval_jaxpr(physicalize(closed.jaxpr), closed.consts, words, alpha))
 
-    def jvp(self, primals: Any, tangents: Any, *, log_space: bool, impl: Any) -> Any:
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """How the draw moves with `alpha` while its place in the distribution stays; none with the key."""
-        out = self.bind1(*primals, log_space=log_space, impl=impl)
+        out = self.bind1(*primals, **params)
         if tangents[1] is None:
             return (out,), (None,)
         alpha = primals[1]
-        if not log_space:
+        if not params["log_space"]:
             return (out,), (elementwise.strong_mul(tangents[1], special.random_gamma_grad(alpha, out)),)
         draw = elementwise.exp(out)
         draw = elementwise.select(draw == 0, shapes.full_like(draw, float(dtypes.finfo(draw.aval.dtype).tiny)), draw)
@@ -273,9 +276,7 @@ def _generalized_normal(key: Any, p: Any, *, shape: Any, dtype: Any) -> Any:
     return _rademacher.core(key_sign, shape=shape, dtype=dtype) * drawn ** (1 / p)
 
 
-def generalized_normal(
-    key: Any, p: float, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None
-) -> Any:
+def generalized_normal(key: Any, p: float, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
     """Draw from the distribution with density proportional to `exp(-|x|**p)`: floating[shape]."""
     key = single_key("generalized_normal", key)
     dtype = float_dtype("generalized_normal", dtype)

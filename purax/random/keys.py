@@ -12,7 +12,8 @@ from purax import config, dtypes
 from purax.core.aval import array_aval
 from purax.core.trace import aval_of, current
 from purax.pipeline.evaluate import as_array
-from purax.primitives import cast, random_bits as primitives
+from purax.primitives import cast
+from purax.primitives import random_bits as primitives
 from purax.primitives.random_bits import GENERATORS, Generator
 from purax.primitives.shape import canonical_shape
 from purax.runtime.array import wrap_host
@@ -78,9 +79,7 @@ def _from_words(words: Any) -> Any:
     result = wrap(words, generator_of(None))
     mode = config.read("jax_legacy_prng_key")
     if mode != "allow":
-        message = (
-            "Legacy uint32 key array passed as key to random function. Make keys by random.key(), or set jax_legacy_prng_key to 'allow'."
-        )
+        message = "Legacy uint32 key array passed as key to random function. Make keys by random.key(), or set jax_legacy_prng_key to 'allow'."
         if mode == "error":
             raise ValueError(message)
         warnings.warn(message, stacklevel=5)
@@ -90,7 +89,9 @@ def _from_words(words: Any) -> Any:
 def wrap(words: Any, impl: Generator) -> Any:
     """Keys of a generator from their words, checked."""
     if not (hasattr(words, "aval") or isinstance(words, (np.ndarray, np.generic)) or hasattr(words, "__purax_array__")):
-        raise TypeError(f"unexpected PRNG key type {type(words)}: a key of random.key, or an array of uint32 words, is needed")
+        raise TypeError(
+            f"unexpected PRNG key type {type(words)}: a key of random.key, or an array of uint32 words, is needed"
+        )
     aval, tail = aval_of(words), impl.key_shape
     if aval.ndim < len(tail) or aval.shape[aval.ndim - len(tail) :] != tail:
         raise TypeError(
@@ -112,7 +113,9 @@ def _seeded(name: str, seed: Any, impl: Any) -> Any:
     if type(dtype) is dtypes.KeyDtype:
         raise TypeError(f"{name} accepts a scalar seed, but was given a PRNG key.")
     if np.ndim(seed) if not hasattr(seed, "aval") else seed.aval.ndim:
-        raise TypeError(f"{name} accepts a scalar seed, but was given an array of shape {np.shape(seed)} != (). Use purax.vmap for batching")
+        raise TypeError(
+            f"{name} accepts a scalar seed, but was given an array of shape {np.shape(seed)} != (). Use purax.vmap for batching"
+        )
     return primitives.random_seed(seed, made)
 
 
@@ -175,7 +178,9 @@ def fold_in(key: Any, data: Any) -> Any:
     else:
         aval = aval_of(data)
         if aval.ndim:
-            raise TypeError(f"fold_in accepts a scalar, but was given an array of shape {aval.shape} != (). Use purax.vmap for batching.")
+            raise TypeError(
+                f"fold_in accepts a scalar, but was given an array of shape {aval.shape} != (). Use purax.vmap for batching."
+            )
         if isinstance(data, int):
             data = np.uint32(data) if data >= 0 else np.int32(data)  # raises OverflowError beyond 32 bits
         data = cast.convert_element_type(data, np.uint32)
@@ -234,7 +239,7 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
 def key_impl(keys: Any) -> Any:
     """The generator of keys: its name, or itself when it has no registered name."""
     typed, _ = typed_key("key_impl", keys, batched=True)
-    found = typed.aval.dtype.impl
+    found: Generator = typed.aval.dtype.impl
     return found.name if GENERATORS.get(found.name) is found else found
 
 

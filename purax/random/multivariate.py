@@ -11,7 +11,8 @@ from purax import numpy as pnp
 from purax.core.trace import aval_of
 from purax.lazy import lazy
 from purax.numpy.promotion import promote_dtypes_inexact
-from purax.primitives import elementwise, shape as shapes
+from purax.primitives import elementwise
+from purax.primitives import shape as shapes
 from purax.random.continuous import _normal
 from purax.random.draw import float_dtype, placed, sampler
 from purax.random.keys import single_key
@@ -37,7 +38,14 @@ def _multivariate_normal(key: Any, mean: Any, cov: Any, *, shape: Any, dtype: An
 
 
 def multivariate_normal(
-    key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky", *, out_sharding: Any = None
+    key: Any,
+    mean: Any,
+    cov: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    method: str = "cholesky",
+    *,
+    out_sharding: Any = None,
 ) -> Any:
     """Draw vectors from the normal distribution with given mean and covariance.
 
@@ -78,11 +86,15 @@ def multivariate_normal(
         raise ValueError(f"multivariate_normal requires cov.ndim >= 2, got cov.ndim == {cov.ndim}")
     n = mean.shape[-1]
     if cov.shape[-2:] != (n, n):
-        raise ValueError(f"multivariate_normal requires cov.shape == (..., n, n) for n={n}, but got cov.shape == {cov.shape}.")
+        raise ValueError(
+            f"multivariate_normal requires cov.shape == (..., n, n) for n={n}, but got cov.shape == {cov.shape}."
+        )
     common = shapes.broadcast_shapes(mean.shape[:-1], cov.shape[:-2])
     shape = common if shape is None else shapes.canonical_shape(shape)
     if shapes.broadcast_shapes(common, shape) != shape:
-        raise ValueError(f"multivariate_normal: leading axes {common} of mean and cov do not broadcast to shape {shape}")
+        raise ValueError(
+            f"multivariate_normal: leading axes {common} of mean and cov do not broadcast to shape {shape}"
+        )
     return placed(_multivariate_normal(key, mean, cov, shape=shape, dtype=dtype, method=method), out_sharding)
 
 

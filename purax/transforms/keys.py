@@ -90,7 +90,7 @@ def physicalize(jaxpr: Jaxpr) -> Jaxpr:
     found = jaxpr.derived.get("words")
     if found is None:
         found = jaxpr.derived["words"] = _Words(jaxpr).program()
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 class _Words:
@@ -135,7 +135,9 @@ class _Words:
         # The same operation on other variables; its outputs are as typed as the program it holds.
         outvars = [Var(physical(v.aval)) for v in eqn.outvars]
         atoms = [self.trace.atom(x) for x in values]
-        self.trace.eqns.append(Equation(atoms, outvars, eqn.primitive, params if held else eqn.params, eqn.source, eqn.effects))
+        self.trace.eqns.append(
+            Equation(atoms, outvars, eqn.primitive, params if held else eqn.params, eqn.source, eqn.effects)
+        )
         return [StageTracer(self.trace, var) for var in outvars]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from purax import config, errors, tree
+from purax import config, dtypes, errors, tree
 from purax.core.aval import array_aval
 from purax.core.axes import Axis, named_axes
 from purax.core.interpret import eval_jaxpr
@@ -21,7 +21,7 @@ from purax.core.trace import Trace, Tracer, aval_of, bind_in, current
 from purax.primitives import shape as shapes
 from purax.transforms.flat import argument_names, check_arrays, flat_function, like, name_of
 
-__all__ = ["BatchTrace", "batch_flat", "batch_jaxpr", "batched_function", "vmap"]
+__all__ = ["BatchTrace", "batch_flat", "batch_jaxpr", "to_front", "vmap"]
 
 
 class BatchTracer(Tracer):
@@ -52,21 +52,28 @@ class BatchTrace(Trace):
     __slots__ = ("axis",)
     kind = "vmap"
 
-    def __init__(self, parent: Any, axis: Axis, name: str = "") -> None:
-        super().__init__(parent, name)
+    def __init__(self, parent: Any, axis: Axis, name: str = "", tag: Any = None) -> None:
+        super().__init__(parent, name, object() if tag is None else tag)
         self.axis = axis
 
     def process(self, primitive: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """Apply the primitive's batching rule in the parent trace."""
         values, dims, active, name = [], [], False, self.axis.name
         for x in operands:
-            if type(x) is BatchTracer and x._trace is self:
+            if type(x) is BatchTracer and (x._trace is self or x._trace.tag is self.tag):
                 values.append(x.value)
                 dims.append(x.dim)
                 active = True
             else:
                 values.append(x)
                 dims.append(None)
+        if primitive.batch_call is not None and params["jaxpr"] is None:  # its function may close over mapped values
+            token = current.set(self.parent)
+            try:
+                outs, out_dims = primitive.batch_call(self, tuple(values), tuple(dims), params)
+            finally:
+                current.reset(token)
+            return tuple([o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims, strict=True)])
         if not active and primitive.names_axes:
             active = name is not None and name in params["axes"]
         token = current.set(self.parent)
@@ -94,10 +101,13 @@ class BatchTrace(Trace):
 
 
 def batch_flat(
-    fun: Callable[..., Sequence[Any]], axis: Axis, operands: Sequence[Any], dims: Sequence[int | None]
+    fun: Callable[..., Sequence[Any]], axis: Axis, operands: Sequence[Any], dims: Sequence[int | None], tag: Any = None
 ) -> tuple[list[Any], list[int | None]]:
-    """Outputs of a flat function mapped over `dims` of its operands, with the axis of each output (None: not mapped)."""
-    trace = BatchTrace(current.get(), axis, getattr(fun, "__name__", ""))
+    """Outputs of a flat function mapped over `dims` of its operands, with the axis of each output (None: not mapped).
+
+    `tag` makes it part of a mapping that is under way.
+    """
+    trace = BatchTrace(current.get(), axis, getattr(fun, "__name__", ""), tag)
     inputs = [x if d is None else BatchTracer(trace, x, d) for x, d in zip(operands, dims, strict=True)]
     with nullcontext() if axis.name is None else named_axes({axis.name: axis.size}, lanes=True):
         token = current.set(trace)
@@ -109,7 +119,7 @@ def batch_flat(
     out_dims: list[int | None] = []
     x = None
     for x in outputs:
-        own = type(x) is BatchTracer and x._trace is trace
+        own = type(x) is BatchTracer and x._trace.tag is trace.tag
         outs.append(x.value if own else x)
         out_dims.append(x.dim if own else None)
     if config.check_tracer_leaks:
@@ -119,20 +129,15 @@ def batch_flat(
     return outs, out_dims
 
 
-def batched_function(fun: Callable[..., Sequence[Any]], axis: Axis, dims: Sequence[int | None]) -> Callable[..., list[Any]]:
-    """`fun` mapped, as a flat function whose outputs all have the mapped axis in front."""
-
-    def mapped(*operands: Any) -> list[Any]:
-        outs, out_dims = batch_flat(fun, axis, operands, dims)
-        return [to_front(o, d, axis.size) for o, d in zip(outs, out_dims, strict=True)]
-
-    mapped.__name__ = getattr(fun, "__name__", "mapped")
-    return mapped
-
-
 def to_front(x: Any, dim: int | None, size: int) -> Any:
     """`x` with its mapped axis first; repeated along it if it has none."""
-    return shapes.broadcast_batch(x, size, 0) if dim is None else shapes.move_batch_axis(x, dim, 0)
+    return _repeated(x, size, 0) if dim is None else shapes.move_batch_axis(x, dim, 0)
+
+
+def _repeated(x: Any, size: int, axis: int) -> Any:
+    if aval_of(x).dtype == dtypes.float0:
+        return np.zeros((*np.shape(x)[:axis], size, *np.shape(x)[axis:]), dtypes.float0)
+    return shapes.broadcast_batch(x, size, axis)
 
 
 def batch_jaxpr(
@@ -302,4 +307,4 @@ def _place(x: Any, dim: int | None, wanted: Any, size: int, fun: Any) -> Any:
     if not -ndim <= wanted < ndim:
         raise ValueError(f"vmap out_axes={wanted} is out of bounds for an output of {ndim} axes ({name_of(fun)})")
     wanted = int(wanted) % ndim
-    return shapes.broadcast_batch(x, size, wanted) if dim is None else shapes.move_batch_axis(x, dim, wanted)
+    return _repeated(x, size, wanted) if dim is None else shapes.move_batch_axis(x, dim, wanted)

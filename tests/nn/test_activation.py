@@ -54,7 +54,9 @@ def test_values_and_slopes_are_those_of_the_formula(name):
 
 
 def test_exact_gelu_uses_the_normal_distribution():
-    np.testing.assert_allclose(nn.gelu(X.astype(np.float32), approximate=False), X * scipy.special.ndtr(X), rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        nn.gelu(X.astype(np.float32), approximate=False), X * scipy.special.ndtr(X), rtol=2e-5, atol=1e-6
+    )
 
 
 def test_parameters_shape_the_curves():

@@ -55,7 +55,11 @@ def test_what_a_mask_leaves_out_has_no_part():
         assert (out[~mask] == 0).all()
     logs = np.asarray(nn.log_softmax(X, where=MASK))
     assert np.isneginf(logs[~MASK]).all()
-    np.testing.assert_allclose(nn.logsumexp(X, axis=1, where=MASK), [scipy.special.logsumexp(r[m]) for r, m in zip(X, MASK, strict=True)], rtol=1e-5)
+    np.testing.assert_allclose(
+        nn.logsumexp(X, axis=1, where=MASK),
+        [scipy.special.logsumexp(r[m]) for r, m in zip(X, MASK, strict=True)],
+        rtol=1e-5,
+    )
 
 
 @pytest.mark.parametrize("poison", [100.0, np.inf, np.nan])

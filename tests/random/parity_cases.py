@@ -34,7 +34,9 @@ def _bits() -> None:
         for shape in SHAPES:
             for width in (8, 16, 32, 64):
                 CASES[f"bits uint{width} {shape} {'new' if partitionable else 'old'}"] = Case(
-                    lambda r, vmap, s=shape, w=width: r.bits(r.key(7), s, f"uint{w}"), x64=width == 64, partitionable=partitionable
+                    lambda r, vmap, s=shape, w=width: r.bits(r.key(7), s, f"uint{w}"),
+                    x64=width == 64,
+                    partitionable=partitionable,
                 )
         for number, num in enumerate((1, 3, (2, 3))):
             CASES[f"split {number} {'new' if partitionable else 'old'}"] = Case(
@@ -47,7 +49,9 @@ def _bits() -> None:
         CASES[f"fold_in {data}"] = Case(lambda r, vmap, d=data: r.key_data(r.fold_in(r.key(5), d)))
     for impl in ("rbg", "unsafe_rbg"):
         for width in (8, 16, 32):
-            CASES[f"bits {impl} {width}"] = Case(lambda r, vmap, i=impl, w=width: r.bits(r.key(9, impl=i), (2, 5), f"uint{w}"))
+            CASES[f"bits {impl} {width}"] = Case(
+                lambda r, vmap, i=impl, w=width: r.bits(r.key(9, impl=i), (2, 5), f"uint{w}")
+            )
         CASES[f"split {impl}"] = Case(lambda r, vmap, i=impl: r.key_data(r.split(r.key(9, impl=i), (2, 3))))
         CASES[f"fold_in {impl}"] = Case(lambda r, vmap, i=impl: r.key_data(r.fold_in(r.key(9, impl=i), 11)))
         CASES[f"mapped {impl}"] = Case(
@@ -64,7 +68,9 @@ def _uniform() -> None:
     for dtype in ("float16", "bfloat16", "float32", "float64"):
         x64 = dtype == "float64"
         for shape in SHAPES:
-            CASES[f"uniform {dtype} {shape}"] = Case(lambda r, vmap, s=shape, d=dtype: r.uniform(r.key(3), s, d), x64=x64)
+            CASES[f"uniform {dtype} {shape}"] = Case(
+                lambda r, vmap, s=shape, d=dtype: r.uniform(r.key(3), s, d), x64=x64
+            )
         CASES[f"uniform {dtype} between"] = Case(
             lambda r, vmap, d=dtype: r.uniform(r.key(3), (40,), d, minval=-3, maxval=5.5), x64=x64
         )
@@ -89,7 +95,9 @@ def _integers() -> None:
         lambda r, vmap: r.randint(r.key(4), (4, 3), np.int32([0, 10, 100]), np.int32([[5], [50], [500], [5000]]))
     )
     CASES["permutation number"] = Case(lambda r, vmap: r.permutation(r.key(4), 50))
-    CASES["permutation rows"] = Case(lambda r, vmap: r.permutation(r.key(4), np.arange(20, dtype=np.int32).reshape(5, 4)))
+    CASES["permutation rows"] = Case(
+        lambda r, vmap: r.permutation(r.key(4), np.arange(20, dtype=np.int32).reshape(5, 4))
+    )
     CASES["permutation apart"] = Case(
         lambda r, vmap: r.permutation(r.key(4), np.arange(20, dtype=np.int32).reshape(5, 4), axis=1, independent=True)
     )

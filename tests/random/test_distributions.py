@@ -175,7 +175,9 @@ def test_gamma_draws_move_along_their_quantile(a):
     for draw in (random.gamma, lambda k, a: pnp.exp(random.loggamma(k, a))):
         for key in keys:
             value = float(draw(key, a))
-            np.testing.assert_allclose(purax.grad(draw, 1)(key, a), quantile_slope(scipy.stats.gamma, a, value), rtol=2e-3)
+            np.testing.assert_allclose(
+                purax.grad(draw, 1)(key, a), quantile_slope(scipy.stats.gamma, a, value), rtol=2e-3
+            )
 
 
 def test_draws_are_differentiable_in_their_limits():

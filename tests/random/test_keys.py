@@ -38,7 +38,7 @@ def test_split_gives_an_array_of_keys():
     keys = random.split(random.key(0), (2, 3))
     assert keys.shape == (2, 3)
     first, second = random.split(random.key(0))
-    assert not first == second  # noqa: SIM201 (keys compare by elements)
+    assert not first == second
     assert len(list(keys)) == 2
     assert keys[1, 2] == random.split(random.key(0), 6).reshape(2, 3)[1, 2]
 
