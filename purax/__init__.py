@@ -9,7 +9,7 @@ from purax import errors as errors
 from purax import numpy as numpy
 from purax import tree as tree
 from purax import tree_util as tree_util
-from purax.contexts import *  # noqa: F403
+from purax.contexts import *
 from purax.control.custom import closure_convert as closure_convert
 from purax.control.custom import custom_gradient as custom_gradient
 from purax.control.custom import custom_jvp as custom_jvp
@@ -21,7 +21,7 @@ from purax.control.remat import checkpoint as remat
 from purax.control.remat import checkpoint_policies as checkpoint_policies
 from purax.control.shard_map import shard_map as shard_map
 from purax.control.shard_map import smap as smap
-from purax.control.staging import *  # noqa: F403
+from purax.control.staging import *
 from purax.core.aval import ShapeDtypeStruct as ShapeDtypeStruct
 from purax.core.hooks import hooks as _hooks
 from purax.core.operators import Operators as Array

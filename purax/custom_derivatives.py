@@ -9,3 +9,5 @@ from purax.control.custom import custom_jvp as custom_jvp
 from purax.control.custom import custom_jvp_call_p as custom_jvp_call_p
 from purax.control.custom import custom_vjp as custom_vjp
 from purax.control.custom import custom_vjp_call_p as custom_vjp_call_p
+from purax.control.custom import custom_vjp_primal_tree_values as custom_vjp_primal_tree_values
+from purax.control.custom import zero_from_primal as zero_from_primal

@@ -85,6 +85,8 @@ def explain(got: str, why: str = "", fix: str = "") -> str:
 class PuraxError(Exception):
     """Base of all errors that purax raises on purpose: `except PuraxError` catches each of them."""
 
+    located = False  # True once the message names the operation and the line that called it
+
 
 # ---- shapes and dtypes
 

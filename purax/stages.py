@@ -2,6 +2,6 @@
 """The names of `jax.stages`."""
 
 from purax.control.jit import JitFunction as Wrapped
-from purax.pipeline.stages import *
+from purax.pipeline.stages import ArgInfo, Compiled, Lowered, Traced
 
-__all__ = ["Wrapped"]
+__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced", "Wrapped"]

@@ -3,7 +3,7 @@
 
 - each `__all__` is a literal list, and each name in it exists;
 - the public names are those of `docs/api.txt` (`--write` rewrites the file);
-- each primitive has samples in `tests/`;
+- each primitive has samples in `tests/`, or a reason to have none in `tests/laws/gather.py`;
 - each `Undefined` rule is printed with its reason, to be reviewed.
 """
 
@@ -98,21 +98,10 @@ def check_snapshot(write: bool) -> Iterator[str]:
         yield f"public name new: {name} (python tools/house.py --write accepts the change)"
 
 
-def sampled() -> set[str]:
-    """Return the names of the primitives for which a test module has samples."""
-    found: set[str] = set()
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        if "SAMPLES" in path.read_text(encoding="utf-8"):
-            for sample in getattr(importlib.import_module(module_name(path)), "SAMPLES", ()):
-                found.add(sample.primitive.name)
-    return found
-
-
 def check_primitives() -> Iterator[str]:
     """Yield the primitives without samples; print the rules that are declared not to exist."""
     primitive: Any = importlib.import_module("purax.core.primitive")
     registry = dict(primitive.registry)
-    have = sampled()
     print(f"{len(registry)} primitives; rules that cannot exist:")
     reasons: dict[tuple[str, str], list[str]] = {}
     for name, one in sorted(registry.items()):
@@ -120,10 +109,10 @@ def check_primitives() -> Iterator[str]:
             value = getattr(one, rule, None)
             if isinstance(value, primitive.Undefined):
                 reasons.setdefault((rule, value.reason), []).append(name)
-        if name not in have:
-            yield f"primitive without samples: {name}"
     for (rule, reason), names in sorted(reasons.items()):
         print(f"  {rule}: {reason}: {', '.join(names)}")
+    for name in importlib.import_module("tests.laws.gather").without_samples():
+        yield f"primitive without samples: {name}"
 
 
 def main() -> int:

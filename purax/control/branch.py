@@ -11,10 +11,10 @@ import numpy as np
 from purax import config, dtypes, errors, tree
 from purax.control.jit import jit_p
 from purax.control.policies import split_by_policy, split_equation
-from purax.control.program import build, cast_weak, stage_tree
+from purax.control.program import build, cast_weak, permuted, stage_tree
 from purax.control.while_loop import keep_where
 from purax.core.interpret import eval_jaxpr, reference_eval
-from purax.core.ir import Jaxpr, intern
+from purax.core.ir import Jaxpr, Var, intern
 from purax.core.passes import dead_code
 from purax.core.primitive import Primitive
 from purax.core.trace import Tracer, aval_of
@@ -288,9 +288,19 @@ def _choose(what: str, index: Any, functions: Sequence[Callable[..., Any]], oper
             )
     jaxprs = _joined_constants([s[0] for s in staged], [s[1] for s in staged], len(leaves))
     jaxprs = _same_outputs(what, jaxprs, roles, out_tree)
-    consts = [c for s in staged for c in s[1]]
-    outs = cond_p.bind(index, *consts, *leaves, branches=tuple(intern(j) for j in jaxprs))
-    return out_tree.unflatten(outs)
+    given = [*(c for s in staged for c in s[1]), *leaves]
+    same = _forwarded(jaxprs)  # what every branch returns as it came needs no choice
+    rows = [i for i, j in enumerate(same) if j is None]
+    programs = [permuted(j, range(len(given)), rows) for j in jaxprs]
+    outs = iter(cond_p.bind(index, *given, branches=tuple(programs)) if rows or any(j.effects for j in programs) else ())
+    return out_tree.unflatten([next(outs) if j is None else given[j] for j in same])
+
+
+def _forwarded(jaxprs: Sequence[Jaxpr]) -> list[int | None]:
+    """For each output, the input that all branches return there, if they do."""
+    places = [{v: i for i, v in enumerate(j.invars)} for j in jaxprs]
+    rows = zip(*[[p.get(v) if isinstance(v, Var) else None for v in j.outvars] for p, j in zip(places, jaxprs, strict=True)], strict=True)
+    return [row[0] if len(set(row)) == 1 else None for row in rows]
 
 
 def _joined_constants(jaxprs: Sequence[Jaxpr], consts: Sequence[Sequence[Any]], operands: int) -> list[Jaxpr]:

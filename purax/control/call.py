@@ -41,7 +41,7 @@ class Call:
         self.zeros: tuple[tuple[int, Any], ...] = ()
         dynamic_args, dynamic_kwargs = args, kwargs
         if function.static:
-            dynamic_args, dynamic_kwargs = self._split_statics()
+            dynamic_args, dynamic_kwargs, self.statics = self._split_statics()
         self.leaves, self.treedef = tree.flatten((dynamic_args, dynamic_kwargs))
         check_arrays(f"jit({function.name})", self.leaves, self.names)
         avals = tuple([aval_of(x) for x in self.leaves])
@@ -60,14 +60,13 @@ class Call:
         except TypeError:
             raise self._unhashable() from None
 
-    def _split_statics(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _split_statics(self) -> tuple[tuple[Any, ...], dict[str, Any], tuple[tuple[Any, Any], ...]]:
         chosen = self.function.static
         positions = {i if i >= 0 else i + len(self.args) for i in chosen.positions}
         statics: list[tuple[Any, Any]] = [(i, a) for i, a in enumerate(self.args) if i in positions]
         statics += [(n, self.kwargs[n]) for n in sorted(self.kwargs) if n in chosen.names]
-        self.statics = tuple(statics)
         args = tuple([None if i in positions else a for i, a in enumerate(self.args)])
-        return args, {n: v for n, v in self.kwargs.items() if n not in chosen.names}
+        return args, {n: v for n, v in self.kwargs.items() if n not in chosen.names}, tuple(statics)
 
     def _unhashable(self) -> Exception:
         for where, value in self.statics:

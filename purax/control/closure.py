@@ -47,7 +47,7 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     wrapped = custom_vjp(primal)
     wrapped.defvjp(forward, backward)
-    wrapped.__name__ = name_of(fun)
+    wrapped.__name__ = name_of(fun)  # type: ignore[attr-defined]
     return wrapped
 
 

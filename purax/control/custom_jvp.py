@@ -15,7 +15,6 @@ from purax.control.custom_rules import (
     SymbolicZero,
     as_program,
     explicit_tangent,
-    flat_out_tree,
 )
 from purax.control.program import build
 from purax.core.axes import Axis
@@ -64,6 +63,7 @@ class _JvpRule(Rule):
                 f"{self.flat.__name__}, and in particular of the same container/pytree structure), but instead the JVP rule output's first element "
                 f"had container/pytree structure:\n    {out_tree}\nwhile the function had output container/pytree structure:\n    {self.flat.out_tree}."
             )
+        self.flat.rule_tree = out_tree
         return outs, [_checked_tangent(t, o, self) for t, o in zip(out_tangents, outs, strict=True)]
 
 
@@ -98,7 +98,7 @@ class CustomJvpCall(Primitive):
     def stage(self, trace: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """Record the function as a program, with its rule."""
         operands, params = as_program(params, operands, "custom_jvp")
-        return trace.record(self, operands, params)  # type: ignore[no-any-return]
+        return trace.record(self, operands, params)
 
     def infer(self, *avals: Any, fun: Any, jaxpr: Any, rule: Any, consts: int) -> Any:
         """Types of the outputs of the program."""
@@ -228,4 +228,4 @@ class custom_jvp(CustomFunction):
         outs = custom_jvp_call_p.bind(
             *leaves, fun=flat, jaxpr=None, rule=_JvpRule(self.jvp, flat, self.symbolic_zeros), consts=0
         )
-        return flat_out_tree(flat, leaves).unflatten(outs)
+        return self.out_tree(flat, leaves).unflatten(outs)

@@ -37,7 +37,7 @@ class Rule:
         self.__name__ = type(self).__name__.lower().strip("_")
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.parts == other.parts  # type: ignore[attr-defined]
+        return type(self) is type(other) and self.parts == other.parts
 
     def __hash__(self) -> int:
         return self._hash
@@ -50,6 +50,7 @@ class FlatFunction(Rule):
         super().__init__(fun, in_tree, static, extra)
         self.fun, self.in_tree, self.static = fun, in_tree, static
         self.out_tree: Any = None
+        self.rule_tree: Any = None  # what the rule says, which may run in place of the function
         self.__name__ = name_of(fun)
 
     def arguments(self, leaves: Sequence[Any]) -> list[Any]:
@@ -94,8 +95,21 @@ class SymbolicZero:
 
 
 def explicit_tangent(tangent: Any, primal: Any) -> Any:
+    """A tangent as rules get it: zeros where symbolic, float0 for integers."""
     aval = aval_of(primal)
     return instantiate(tangent, primal) if is_differentiable(aval.dtype) else float0_zeros(aval.shape)
+
+
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    """The zero tangent of a value, or of the leaves of a pytree.
+
+    Parameters
+    ----------
+    val : pytree of arrays
+    symbolic_zeros : bool
+        Return `SymbolicZero`s.
+    """
+    return tree.map(lambda x: SymbolicZero(aval_of(x)) if symbolic_zeros else explicit_tangent(None, x), val)
 
 
 def insert(args: list[Any], static: Sequence[tuple[int, Any]]) -> list[Any]:
@@ -134,9 +148,39 @@ class CustomFunction:
             if hasattr(fun, field):
                 setattr(self, field, getattr(fun, field))
         self.__wrapped__ = fun
+        self.checked: set[Any] = set()  # types of arguments for which rule and function were found to agree
+
+    def out_tree(self, flat: FlatFunction, leaves: Sequence[Any]) -> Any:
+        """Structure of the output. Where only the rule has run, the function is traced once to see that they agree.
+
+        Raises
+        ------
+        TypeError
+            They do not.
+        """
+        if flat.out_tree is not None:
+            return flat.out_tree
+        key = (flat.in_tree, tuple([aval_of(x) for x in leaves]))
+        if key not in self.checked:
+            try:
+                stage(flat, key[1], flat.__name__)
+            except errors.TracerError:  # it looks at values: the rule is believed
+                flat.out_tree = None
+            if flat.out_tree is not None and flat.rule_tree is not None and flat.out_tree != flat.rule_tree:
+                raise TypeError(
+                    f"The rule of the function {flat.__name__} with custom derivatives gives an output of structure {flat.rule_tree}, "
+                    f"in particular not of the same container/pytree structure as the function itself, {flat.out_tree}."
+                )
+            self.checked.add(key)
+        return flat.rule_tree if flat.rule_tree is not None else flat.out_tree
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else _Method(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("defjvp", "defjvps", "defvjp", "def_vmap") and "fun" in self.__dict__:
+            return getattr(self.fun, name)  # a function with custom rules of two kinds
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], list[tuple[int, Any]], Any]:
         args = _positional(self.signature, args, kwargs, self.fun)
@@ -191,10 +235,3 @@ def _positional(signature: Any, args: tuple[Any, ...], kwargs: dict[str, Any], f
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
     return bound.args
-
-
-def flat_out_tree(flat: FlatFunction, leaves: Sequence[Any]) -> Any:
-    """Structure of the output; found by tracing when only the user's rule has run."""
-    if flat.out_tree is None:
-        stage(flat, [aval_of(x) for x in leaves], flat.__name__)
-    return flat.out_tree

@@ -17,7 +17,6 @@ from purax.control.custom_rules import (
     Rule,
     SymbolicZero,
     as_program,
-    flat_out_tree,
 )
 from purax.core.axes import Axis
 from purax.core.interpret import reference_eval
@@ -31,7 +30,7 @@ from purax.transforms.flat import float0_zeros, name_of
 from purax.transforms.transpose import backward_pass
 from purax.transforms.vmap import batch_flat, batch_jaxpr, to_front
 
-__all__ = ["CustomVJPPrimal", "custom_vjp", "custom_vjp_call_p"]
+__all__ = ["CustomVJPPrimal", "custom_vjp", "custom_vjp_call_p", "custom_vjp_primal_tree_values"]
 
 
 class _VjpRule(Rule):
@@ -60,7 +59,7 @@ class _VjpRule(Rule):
                 f"where the first element represents the primal output (equal to the output of the custom_vjp-decorated function "
                 f"{self.flat.__name__}) of structure {self.flat.out_tree}, but got {out_tree}."
             )
-        self.flat.out_tree = out_tree
+        self.flat.rule_tree = out_tree
         leaves, residual_tree = tree.flatten(result[1])
         arrays = [_is_array(x) for x in leaves]
         rebuild = _Residuals(residual_tree, tuple(arrays), tuple([x for x, a in zip(leaves, arrays, strict=True) if not a]), out_tree)
@@ -131,6 +130,11 @@ class CustomVJPPrimal:
         self.value, self.perturbed = value, perturbed
 
 
+def custom_vjp_primal_tree_values(primals: Any) -> Any:
+    """The values in a pytree of `CustomVJPPrimal`s."""
+    return tree.map(lambda p: p.value if type(p) is CustomVJPPrimal else p, primals, is_leaf=lambda p: type(p) is CustomVJPPrimal)
+
+
 class _Residuals(Rule):
     """How the leaves saved by a forward rule go back into the user's structure; leaves that are no arrays stay as they are."""
 
@@ -156,7 +160,7 @@ class CustomVjpCall(Primitive):
     def stage(self, trace: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """Record the function as a program, with its rules."""
         operands, params = as_program(params, operands, "custom_vjp")
-        return trace.record(self, operands, params)  # type: ignore[no-any-return]
+        return trace.record(self, operands, params)
 
     def infer(self, *avals: Any, fun: Any, jaxpr: Any, rule: Any, consts: int) -> Any:
         """Types of the outputs of the program."""
@@ -383,4 +387,4 @@ class custom_vjp(CustomFunction):
         flat = FlatFunction(self.fun, in_tree, tuple(static))
         rule = _VjpRule(self.forward, self.backward, flat, self.symbolic_zeros)
         outs = custom_vjp_call_p.bind(*leaves, fun=flat, jaxpr=None, rule=rule, consts=0)
-        return flat_out_tree(flat, leaves).unflatten(outs)
+        return self.out_tree(flat, leaves).unflatten(outs)

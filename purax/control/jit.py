@@ -56,7 +56,7 @@ class Jit(Primitive):
 
     def effects(self, params: dict[str, Any]) -> frozenset[Any]:
         """Effects of the program."""
-        return params["jaxpr"].effects  # type: ignore[no-any-return]
+        return params["jaxpr"].effects
 
     def reference(self, *operands: Any, jaxpr: Jaxpr, name: str, inline: bool) -> Any:
         """The program by its references."""
@@ -68,12 +68,12 @@ class Jit(Primitive):
         kernel = jaxpr.derived.get("kernel")
         if kernel is None:
             kernel = jaxpr.derived["kernel"] = program_kernel(jaxpr, params["name"])
-        return kernel([x if type(x) is Array else as_array(x) for x in operands])  # type: ignore[no-any-return]
+        return kernel([x if type(x) is Array else as_array(x) for x in operands])
 
     def stage(self, trace: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """Record the call; the equations of an inlined program themselves."""
         if not params["inline"]:
-            return trace.record(self, operands, params)  # type: ignore[no-any-return]
+            return trace.record(self, operands, params)
         return tuple(eval_jaxpr(params["jaxpr"], (), *operands))
 
     def jvp(self, primals: Any, tangents: Any, *, jaxpr: Jaxpr, name: str, inline: bool) -> Any:
@@ -338,7 +338,7 @@ class JitFunction:
     def _run_donating(self, call: Call, program: Program, consts: list[Any]) -> list[Any]:
         how = Compilation(donated=(*(False for _ in consts), *call.donated))
         executable = compile_jaxpr(program.jaxpr, self.name, how)
-        return executable.call([*consts, *call.leaves])  # type: ignore[no-any-return]
+        return executable.call([*consts, *call.leaves])
 
     def _install(self, call: Call, program: Program, consts: list[Any]) -> None:
         """Make the next call with these types take the short way."""

@@ -66,17 +66,28 @@ def scan(
     x_avals = [(a := aval_of(x)).update(shape=a.shape[1:]) for x in xs_flat]
     in_tree = tree.structure((init, xs_tree.unflatten(range(len(xs_flat)))))
     jaxpr, consts, out_tree, init_flat = _stage_body(f, in_tree, init_tree, init_flat, x_avals)
-    carry_count = len(init_flat)
+    kept, rows, fixed = _unchanged(jaxpr, len(consts), len(init_flat))
+    changing, unchanged = partition(fixed, init_flat)
     outs = scan_p.bind(
-        *consts, *init_flat, *xs_flat, jaxpr=jaxpr, length=size, reverse=bool(reverse), unroll=steps, consts=len(consts),
-        carry=carry_count,
+        *consts, *unchanged, *changing, *xs_flat, jaxpr=permuted(jaxpr, kept, rows) if unchanged else jaxpr, length=size,
+        reverse=bool(reverse), unroll=steps, consts=len(consts) + len(unchanged), carry=len(changing),
     )  # fmt: skip
-    return out_tree.unflatten(outs)
+    return out_tree.unflatten([*merge(fixed, outs[: len(changing)], unchanged), *outs[len(changing) :]])
+
+
+def _unchanged(jaxpr: Jaxpr, consts: int, carry: int) -> tuple[list[int], list[int], list[bool]]:
+    """How to make constants of carries that the body returns as they came: order of inputs, outputs left, which carries."""
+    fixed = [jaxpr.outvars[i] is jaxpr.invars[consts + i] for i in range(carry)]
+    changing, unchanged = partition(fixed, range(consts, consts + carry))
+    inputs = [*range(consts), *unchanged, *changing, *range(consts + carry, len(jaxpr.invars))]
+    outputs = [i for i in range(len(jaxpr.outvars)) if i >= carry or not fixed[i]]
+    return inputs, outputs, fixed
 
 
 def _unroll(unroll: Any, size: int) -> int:
     if isinstance(unroll, bool):
         return max(size, 1) if unroll else 1
+    _known("unroll", unroll)
     try:
         steps = unroll.__index__()
     except (AttributeError, TypeError):
@@ -84,6 +95,13 @@ def _unroll(unroll: Any, size: int) -> int:
     if steps < 0:
         raise ValueError(f"scan: unroll must be a `bool` or a positive `int`, got {unroll}")
     return max(size, 1) if steps == 0 else steps
+
+
+def _known(what: str, value: Any) -> None:
+    if isinstance(value, Tracer) and value.concrete() is None:
+        raise errors.ConcretizationTypeError(
+            f"The `{what}` argument to `scan` expects a concrete `int` value, got {value!r}: mark it static (static_argnums)."
+        )
 
 
 def _scan_length(xs_flat: Sequence[Any], length: Any, xs: Any) -> int:
@@ -95,13 +113,14 @@ def _scan_length(xs_flat: Sequence[Any], length: Any, xs: Any) -> int:
             raise ValueError(f"scan got value with no leading axis to scan over: {name} has shape ().")
         sizes.append(aval.shape[0])
     if length is not None:
+        _known("length", length)
         try:
             length = length.__index__()
         except (AttributeError, TypeError):
             raise TypeError(f"scan: length must be an int, got {length!r}") from None
         if any(s != length for s in sizes):
             raise ValueError(
-                f"scan got `length` argument of {length} which disagrees with leading axis sizes {sizes} ({', '.join(names)})."
+                f"scan got `length` argument of {length} which disagrees with leading axis sizes {sizes}."
             )
         return int(length)
     if not sizes:
@@ -238,6 +257,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     init_flat, init_tree = tree.flatten(init_val)
     check_arrays("while_loop", init_flat, lambda: ["init_val" + tree.keystr(p) for p, _ in tree.leaves_with_path(init_val)])
     if config.current().disable_jit and not any(isinstance(x, Tracer) for x in init_flat):
+        init_val = tree.map(hooks.as_array, init_val)  # what the body does in place stays in the body
         while bool(cond_fun(init_val)):
             init_val = body_fun(init_val)
         return init_val
@@ -266,18 +286,24 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     verdict = condition.out_avals[0]
     if verdict.shape != () or not dtypes.issubdtype(verdict.dtype, np.bool_):
         raise TypeError(f"cond_fun must return a boolean scalar, but got output type(s) {verdict.str_short()}.")
+    count = len(cond_consts)
+    kept, rows, fixed = _unchanged(body, len(body_consts), len(init_flat))
+    changing, unchanged = partition(fixed, init_flat)
+    if unchanged:  # constants of both programs
+        order = [*range(count), *(count + i for i in sorted(range(len(fixed)), key=lambda i: not fixed[i]))]
+        condition, body = permuted(condition, order, [0]), permuted(body, kept, rows)
     outs = while_p.bind(
-        *cond_consts, *body_consts, *init_flat, condition=intern(condition), body=intern(body),
-        condition_consts=len(cond_consts), body_consts=len(body_consts),
+        *cond_consts, *unchanged, *body_consts, *unchanged, *changing, condition=intern(condition), body=intern(body),
+        condition_consts=count + len(unchanged), body_consts=len(body_consts) + len(unchanged),
     )  # fmt: skip
-    return init_tree.unflatten(outs)
+    return init_tree.unflatten(merge(fixed, outs, unchanged))
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: Any = None) -> Any:
     """Repeat `value = body_fun(i, value)` for `i` from `lower` to `upper - 1`.
 
-    With Python (or otherwise known) bounds it is a `scan`, so both modes of differentiation work; with traced bounds it is a
-    `while_loop`.
+    With Python (or otherwise known) integer bounds it is a `scan`, so both modes of differentiation work; with traced bounds, or
+    bounds that are no integers, it is a `while_loop`.
 
     Raises
     ------
@@ -323,12 +349,14 @@ def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, np.dtype]:
     """Bounds as Python ints where they are known, and the dtype of the index."""
     avals = [aval_of(b) for b in (lower, upper)]
     for bound, aval in zip((lower, upper), avals, strict=True):
-        if not dtypes.issubdtype(aval.dtype, np.integer) or aval.shape != ():
-            raise TypeError(f"lax.fori_loop: lower and upper must be integer scalars, got {bound!r} of type {aval.str_short()}")
+        if not dtypes.issubdtype(aval.dtype, (np.integer, np.floating)) or aval.shape != ():
+            raise TypeError(f"lax.fori_loop: lower and upper must be real scalars, got {bound!r} of type {aval.str_short()}")
     strong = [a for a in avals if not a.weak_type]
     dtype = dtypes.promote_types(avals[0].dtype, avals[1].dtype) if len(strong) != 1 else strong[0].dtype
     if len(strong) == 2 and avals[0].dtype != avals[1].dtype:
         raise TypeError(f"lower and upper arguments to fori_loop must have equal types, got {avals[0].dtype} and {avals[1].dtype}.")
+    if not dtypes.issubdtype(dtype, np.integer):
+        return lower, upper, dtype
     known = []
     for bound in (lower, upper):
         value = bound.concrete() if isinstance(bound, Tracer) else bound
@@ -355,7 +383,7 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     -------
     pytree of arrays [length, ...]
     """
-    if batch_size is None:
+    if not batch_size:
         return scan(lambda _, x: ((), f(x)), (), xs)[1]
     leaves, treedef = tree.flatten(xs)
     size = aval_of(leaves[0]).shape[0]

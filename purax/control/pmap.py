@@ -137,41 +137,24 @@ def pmap(
     positions = (static_broadcasted_argnums,) if isinstance(static_broadcasted_argnums, int) else tuple(static_broadcasted_argnums)
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        static = {p % len(args) for p in positions}
+        static = {p % len(args): args[p] for p in positions}
         dynamic = tuple([None if i in static else a for i, a in enumerate(args)])
-        leaves, treedef = tree.flatten((dynamic, kwargs))
-        mesh, dims = lanes.axes(treedef, leaves, lambda: argument_names(fun, dynamic, kwargs))
+        leaves, in_tree = tree.flatten((dynamic, kwargs))
+        mesh, dims = lanes.axes(in_tree, leaves, lambda: argument_names(fun, dynamic, kwargs))
         given, empty = take_zeros(leaves)
-        lacking = {i for i, _ in empty}
-        specs = [spec_of(d, axis) for i, d in enumerate(dims) if i not in lacking]
-        results: list[Any] = []
-
-        def body(*pieces: Any) -> Any:
-            lane = put_back(pieces, [(i, float0_zeros(local_aval(aval_of(x), spec_of(dims[i], axis), mesh, (axis,)).shape)) for i, x in empty])
-            own = [x if d is None else shape.squeeze(x, (d,)) if i not in lacking else x.squeeze(d) for i, (x, d) in enumerate(zip(lane, dims, strict=True))]
-            positional, named = treedef.unflatten(own)
-            out = fun(*[args[i] if i in static else a for i, a in enumerate(positional)], **named)
-            outs, out_tree = tree.flatten(out)
-            check_outputs(name_of(fun), outs, out_tree)
-            wanted = tree.flatten_axes("pmap out_axes", out_tree, out_axes)
-            placed = [None if w is None else shape.canonical_axis(w, aval_of(o).ndim + 1) for o, w in zip(outs, wanted, strict=True)]
-            outs, zeros = take_zeros(outs)
-            gone = {i: x for i, x in zeros}
-            results[:] = out_tree, placed, gone
-            kept = [d for i, d in enumerate(placed) if i not in gone]
-            return [o if d is None else shape.expand_dims(o, (d,)) for o, d in zip(outs, kept, strict=True)]
-
+        gone = {i for i, _ in empty}
+        in_dims = [d for i, d in enumerate(dims) if i not in gone]
+        one_lane = _OneLane(fun, static, in_tree, in_dims, [(i, _lane_of(x, dims[i])) for i, x in empty], out_axes)
+        specs = [spec_of(d, axis) for d in in_dims]
         avals = [local_aval(aval_of(x), s, mesh, (axis,)) for x, s in zip(given, specs, strict=True)]
-        in_tree = tree.structure(tuple(range(len(given))))
+        flat_tree = tree.structure(tuple(range(len(given))))
         with named_axes({axis: mesh.size}, lanes=True, manual=True):
-            jaxpr, consts, _ = stage_tree(body, in_tree, avals, name_of(fun), "pmap")
-        out_tree, placed, gone = results
+            jaxpr, consts, _ = stage_tree(one_lane, flat_tree, avals, name_of(fun), "pmap")
         outs = shard_map_p.bind(
             *consts, *given, jaxpr=intern(jaxpr), mesh=mesh, in_specs=(*[PartitionSpec()] * len(consts), *specs),
-            out_specs=tuple([spec_of(d, axis) for i, d in enumerate(placed) if i not in gone]), axes=(axis,), lanes=True,
+            out_specs=tuple([spec_of(d, axis) for d in one_lane.out_dims]), axes=(axis,), lanes=True,
         )  # fmt: skip
-        sizes = {i: x.shape if placed[i] is None else (*x.shape[: placed[i]], mesh.size, *x.shape[placed[i] :]) for i, x in gone.items()}
-        return out_tree.unflatten(put_back(outs, [(i, float0_zeros(size)) for i, size in sizes.items()]))
+        return one_lane.unflatten(outs, mesh.size)
 
     mapped.__name__ = name_of(fun)
     mapped.__qualname__ = f"pmap({name_of(fun)})"
@@ -180,3 +163,41 @@ def pmap(
     function: JitFunction = jit(mapped, static_argnums=positions or None, donate_argnums=None if donate_argnums == () else donate_argnums)
     function.shardings, function.__wrapped__ = lanes, fun
     return function
+
+
+class _OneLane:
+    """The user's function on pieces: one lane in, one lane out, each with an axis of size 1 where the mapped axis is.
+
+    Arrays of dtype float0 hold nothing: they go around the program.
+    """
+
+    def __init__(self, fun: Any, static: dict[int, Any], in_tree: Any, in_dims: list[int | None], empty: list[Any], out_axes: Any) -> None:
+        self.fun, self.static, self.in_tree, self.in_dims, self.empty, self.out_axes = fun, static, in_tree, in_dims, empty, out_axes
+        self.__name__ = name_of(fun)
+        self.out_tree: Any = None
+        self.out_dims: list[int | None] = []  # of the results that are not empty
+        self.zeros: list[tuple[int, Any, int | None]] = []  # those that are: place, lane, mapped axis
+
+    def __call__(self, *pieces: Any) -> list[Any]:
+        lane = [x if d is None else shape.squeeze(x, (d,)) for x, d in zip(pieces, self.in_dims, strict=True)]
+        args, kwargs = self.in_tree.unflatten(put_back(lane, self.empty))
+        outs, self.out_tree = tree.flatten(self.fun(*[self.static.get(i, a) for i, a in enumerate(args)], **kwargs))
+        check_outputs(self.__name__, outs, self.out_tree)
+        wanted = tree.flatten_axes("pmap out_axes", self.out_tree, self.out_axes)
+        dims = [None if w is None else shape.canonical_axis(w, aval_of(x).ndim + 1) for x, w in zip(outs, wanted, strict=True)]
+        outs, zeros = take_zeros(outs)
+        self.zeros = [(i, x, dims[i]) for i, x in zeros]
+        gone = {i for i, _ in zeros}
+        self.out_dims = [d for i, d in enumerate(dims) if i not in gone]
+        return [x if d is None else shape.expand_dims(x, (d,)) for x, d in zip(outs, self.out_dims, strict=True)]
+
+    def unflatten(self, outs: Sequence[Any], size: int) -> Any:
+        """The user's result for all lanes."""
+        rows = [(i, float0_zeros(x.shape if d is None else (*x.shape[:d], size, *x.shape[d:]))) for i, x, d in self.zeros]
+        return self.out_tree.unflatten(put_back(outs, rows))
+
+
+def _lane_of(x: Any, dim: int | None) -> Any:
+    """One lane of an array of dtype float0."""
+    sizes = aval_of(x).shape
+    return float0_zeros(sizes if dim is None else (*sizes[:dim], *sizes[dim + 1 :]))

@@ -80,7 +80,7 @@ def split_by_policy(jaxpr: Jaxpr, policy: Policy | None) -> Saving:
     found = jaxpr.derived.get(key)
     if found is None:
         found = jaxpr.derived[key] = _split(jaxpr, policy)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _split(jaxpr: Jaxpr, policy: Policy) -> Saving:

@@ -33,8 +33,8 @@ __all__ = ["checkpoint", "checkpoint_name", "checkpoint_policies", "remat_p"]
 class _Held(Jit):
     """A call whose program is written in place, with parameters beside those of `jit`."""
 
-    stage = None
-    split = None
+    stage: Any = None
+    split: Any = None
 
     def infer(self, *avals: Any, jaxpr: Jaxpr, **_: Any) -> Any:
         """Types of the outputs of the program."""
@@ -126,7 +126,7 @@ def _plan(jaxpr: Jaxpr, mask: tuple[bool, ...], policy: Any) -> _Plan:
     found = jaxpr.derived.get(key)
     if found is None:
         found = jaxpr.derived[key] = _make_plan(jaxpr, mask, policy)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _make_plan(jaxpr: Jaxpr, mask: tuple[bool, ...], policy: Any) -> _Plan:
@@ -168,9 +168,9 @@ class RematLinear(_Held):
         """As a plain call."""
         return jit_p.linearize(primals, tangents, _plain(params))
 
-    def transpose(self, cotangents: Any, operands: Any, *, jaxpr: Jaxpr, name: str, inline: bool, prevent_cse: tuple[bool, ...]) -> Any:
+    def transpose(self, cotangents: Any, operands: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
         """Compute again, once the cotangents are there, then pull back."""
-        hidden = [h and not is_linear(x) for h, x in zip(prevent_cse, operands, strict=True)]
+        hidden = [h and not is_linear(x) for h, x in zip(params["prevent_cse"], operands, strict=True)]
         if any(hidden):
             given = [c for c in cotangents if c is not None]
             results = iter(barrier.optimization_barrier_p.bind(*take(operands, hidden), *given))

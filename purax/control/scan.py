@@ -47,7 +47,7 @@ class Scan(Primitive):
 
     def effects(self, params: dict[str, Any]) -> frozenset[Any]:
         """Effects of the body."""
-        return params["jaxpr"].effects  # type: ignore[no-any-return]
+        return params["jaxpr"].effects
 
     def reference(self, *operands: Any, jaxpr: Jaxpr, length: int, reverse: bool, unroll: int, consts: int, carry: int) -> Any:
         """A Python loop."""
@@ -310,7 +310,7 @@ def while_loop(b: Any, init: Sequence[Any], avals: Sequence[Any], condition: Any
     cond_text = b.block(avals, condition)
     body_text = b.block(avals, body)
     text = f'"stablehlo.while"({", ".join(map(str, init))}) ({cond_text}, {body_text}) : ({types}) -> ({types})'
-    return b.emit_many(text, avals)  # type: ignore[no-any-return]
+    return b.emit_many(text, avals)
 
 
 class _Step:

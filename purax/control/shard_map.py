@@ -172,6 +172,8 @@ class ShardMap(Primitive):
         """The mapped local program; the mapped axis is whole on every device, or cut as `spmd_axis_name` of vmap says."""
         batched = tuple([d is not None for d in dims])
         lanes = Axis(axis.name, axis.size // math.prod([params["mesh"].shape[n] for n in names_of(axis.spmd)]))
+        if set(names_of(axis.spmd)) & set().union(*map(spec_names, (*params["in_specs"], *params["out_specs"]))):
+            raise ValueError(f"vmap spmd_axis_name {axis.spmd!r} cannot appear in the specs of a shard_map inside, which cut by it already")
         if axis.name in params["axes"]:  # inside, the name means the axis of the mesh
             lanes = Axis(None, lanes.size)
         with _scope(params):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -25,7 +26,7 @@ from purax.transforms.flat import name_of
 
 __all__ = [
     "block_until_ready", "clear_caches", "copy_to_host_async", "device_get", "device_put", "effects_barrier",
-    "ensure_compile_time_eval", "eval_shape", "make_jaxpr", "named_call", "named_scope", "print_environment_info", "typeof",
+    "ensure_compile_time_eval", "eval_shape", "live_arrays", "make_jaxpr", "named_call", "named_scope", "print_environment_info", "typeof",
 ]  # fmt: skip
 
 metadata = lazy("importlib.metadata")
@@ -173,6 +174,12 @@ def named_scope(name: str) -> Iterator[None]:
     if not isinstance(name, str):
         raise TypeError(f"named_scope name argument must be a string, got {name!r}")
     yield
+
+
+def live_arrays(platform: str | None = None) -> list[Any]:
+    """All arrays that somebody still refers to (and that were not deleted), on a platform or on all."""
+    found = [x for x in gc.get_objects() if type(x) is Array and not x.is_deleted()]
+    return found if platform is None else [x for x in found if all(d.platform == platform for d in x.devices())]
 
 
 def effects_barrier() -> None:

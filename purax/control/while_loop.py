@@ -41,7 +41,7 @@ class While(Primitive):
 
     def effects(self, params: dict[str, Any]) -> frozenset[Any]:
         """Effects of both programs."""
-        return params["condition"].effects | params["body"].effects  # type: ignore[no-any-return]
+        return params["condition"].effects | params["body"].effects
 
     def reference(self, *operands: Any, condition: Jaxpr, body: Jaxpr, condition_consts: int, body_consts: int) -> Any:
         """A Python loop."""

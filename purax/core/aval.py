@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes
+from purax.sharding import ManualAxisType
 
 __all__ = ["AbstractToken", "ShapeDtypeStruct", "ShapedArray", "array_aval", "token_aval"]
 
@@ -68,8 +69,13 @@ class ShapedArray:
 
     @property
     def vma(self) -> frozenset[str]:
-        """JAX's name of `varying`."""
+        """JAX's older name of `varying`."""
         return self.varying
+
+    @property
+    def mat(self) -> ManualAxisType:
+        """`varying`, in the form that JAX gives it."""
+        return ManualAxisType(self.varying)
 
     def str_short(self, short_dtypes: bool = False) -> str:
         """`float32[2,3]`, or `f32[2,3]` with `short_dtypes`."""

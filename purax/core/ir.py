@@ -75,6 +75,13 @@ class Equation:
         return f"{self.outvars} = {self.primitive.name} {self.invars}"
 
 
+def _holds_keys(value: Any) -> bool:
+    """Whether a parameter of an equation is a program with random keys, or a tuple with one."""
+    if isinstance(value, (Jaxpr, ClosedJaxpr)):
+        return value.jaxpr.has_keys
+    return isinstance(value, tuple) and any(isinstance(item, (Jaxpr, ClosedJaxpr)) and item.jaxpr.has_keys for item in value)
+
+
 class Jaxpr:
     """A program: `constvars` and `invars` in, `outvars` out.
 
@@ -104,7 +111,7 @@ class Jaxpr:
             isinstance(v.aval.dtype, dtypes.KeyDtype)
             for vs in (invars, constvars, *(e.outvars for e in eqns))
             for v in vs
-        )
+        ) or any(e.primitive.types_axes and any(map(_holds_keys, e.params.values())) for e in eqns)
         self.derived: dict[Any, Any] = {}  # what transformations made of this jaxpr, by (transformation, static data)
 
     @property
@@ -116,6 +123,20 @@ class Jaxpr:
     def out_avals(self) -> tuple[Any, ...]:
         """Avals of the outputs."""
         return tuple(v.aval for v in self.outvars)
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """Itself: programs held by equations have no constants, so they are closed."""
+        return self
+
+    @property
+    def consts(self) -> list[Any]:
+        """None: see `jaxpr`."""
+        return []
+
+    def pretty_print(self, **_: Any) -> str:
+        """The program as text; options of JAX's printer are taken and have no effect."""
+        return pretty.pretty(self)
 
     def __repr__(self) -> str:
         return pretty.pretty(self)
@@ -160,6 +181,10 @@ class ClosedJaxpr:
     def replace(self, *, jaxpr: Jaxpr | None = None, consts: Any = None) -> ClosedJaxpr:
         """A copy with some fields changed."""
         return ClosedJaxpr(jaxpr or self.jaxpr, self.consts if consts is None else consts)
+
+    def pretty_print(self, **_: Any) -> str:
+        """The program as text; options of JAX's printer are taken and have no effect."""
+        return pretty.pretty(self.jaxpr)
 
     def __repr__(self) -> str:
         return pretty.pretty(self.jaxpr)

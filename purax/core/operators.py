@@ -117,10 +117,10 @@ class Operators:
 
     # --- comparisons
 
-    def __eq__(self, other: Any) -> Any:  # type: ignore[override]
+    def __eq__(self, other: Any) -> Any:
         return NotImplemented if defer(other) else hooks.numpy.equal(self, other)
 
-    def __ne__(self, other: Any) -> Any:  # type: ignore[override]
+    def __ne__(self, other: Any) -> Any:
         return NotImplemented if defer(other) else hooks.numpy.not_equal(self, other)
 
     def __lt__(self, other: Any) -> Any:

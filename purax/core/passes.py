@@ -62,7 +62,7 @@ def common_subexpressions(jaxpr: Jaxpr) -> Jaxpr:
         if eqn.effects:
             eqns.append(eqn.replace(invars=invars))
             continue
-        key = (eqn.primitive, tuple([a if type(a) is Var else a.key() for a in invars]), tuple(eqn.params.items()))
+        key = (eqn.primitive, tuple([a if isinstance(a, Var) else a.key() for a in invars]), tuple(eqn.params.items()))
         found = seen.get(key)
         if found is None:
             seen[key] = eqn.outvars

@@ -60,7 +60,8 @@ class _Printer:
     def equation(self, eqn: Any, indent: str) -> list[str]:
         outs = " ".join(self.binder(v) for v in eqn.outvars)
         ins = " ".join(self.atom(a) for a in eqn.invars)
-        plain, programs = [], []
+        plain: list[tuple[str, Any]] = []
+        programs: list[tuple[str, Any]] = []
         for key, value in eqn.params.items():
             inner = value.jaxpr if isinstance(value, ClosedJaxpr) else value
             several = isinstance(inner, tuple) and any(isinstance(v, Jaxpr) for v in inner)

@@ -129,10 +129,10 @@ class Primitive:
             try:
                 found = self._infer(avals, params)
             except (TypeError, ValueError, IndexError) as error:
-                if isinstance(error, errors.PuraxError) and not getattr(error, "located", False):
+                if isinstance(error, errors.PuraxError) and not error.located:
                     operands = ", ".join(a.str_short() for a in avals)
                     error.args = (f"{self.name}({operands}) at {format_source(current_source(3))}: {error.args[0]}",)
-                    error.located = True  # type: ignore[attr-defined]
+                    error.located = True
                 raise
             self._inferred[key] = found
         return found

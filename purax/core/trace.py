@@ -190,7 +190,7 @@ class Tracer(Operators):
     def __copy__(self) -> Tracer:
         return self
 
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # type: ignore[override]  # says which class it is
         raise TypeError(f"unhashable type: {type(self).__name__}")
 
 

@@ -43,7 +43,7 @@ class Value:
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape."""
-        return self.aval.shape  # type: ignore[no-any-return]
+        return self.aval.shape
 
     @property
     def dtype(self) -> Any:
@@ -130,10 +130,10 @@ class Builder:
     def __init__(self, module: Module, parent: Builder | None = None, scope: str = "") -> None:
         self.module = module
         self.parent = parent
-        self.scope = scope or (parent.scope if parent else "")
+        self.scope: str = scope or (parent.scope if parent else "")
         self.lines: list[str] = []
         self.constants: dict[Any, Value] = {}
-        self.place = parent.place if parent else ""
+        self.place: str = parent.place if parent else ""
 
     # --- single operations
 

@@ -47,10 +47,14 @@ class ManualRegion:
 
     def index(self, b: Builder, name: Any) -> Value:
         """Number of the device along one axis, a scalar int32."""
+        return b.reshape(self.piece(b, name), ())
+
+    def piece(self, b: Builder, name: Any) -> Value:
+        """The number as an argument of the region, an array of one element."""
         piece = self.indices.get(name)
         if piece is None:
             piece = self.indices[name] = Value(b.module.fresh().replace("%", "%a"), array_aval((1,), _INT32))
-        return b.reshape(piece, ())
+        return piece
 
 
 def manual_computation(
@@ -82,9 +86,13 @@ def manual_computation(
         module.manual = outer
     ins, in_specs = list(ins), list(in_specs)
     for axis, piece in region.indices.items():
-        numbers = array_aval((mesh.shape[axis],), _INT32)
-        ins.append(b.emit(f"stablehlo.iota dim = 0 : {numbers.hlo}", numbers))
-        in_specs.append(PartitionSpec(axis))
+        if axis in held:
+            ins.append(outer.piece(b, axis))
+            in_specs.append(PartitionSpec())
+        else:
+            numbers = array_aval((mesh.shape[axis],), _INT32)
+            ins.append(b.emit(f"stablehlo.iota dim = 0 : {numbers.hlo}", numbers))
+            in_specs.append(PartitionSpec(axis))
         pieces.append(piece)
     taken = [f"<@{name}, {axes_text(spec, x.aval.ndim, is_open)}>" for spec, x in zip(in_specs, ins, strict=True)]
     given = [f"<@{name}, {axes_text(spec, aval.ndim, is_open)}>" for spec, aval in zip(out_specs, outs, strict=True)]

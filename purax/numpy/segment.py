@@ -50,13 +50,13 @@ def _reduce(
 
 
 def _lowest(dtype: Any) -> Any:
-    if dtype == bool:
+    if dtype.kind == "b":
         return False
     return -np.inf if dtypes.issubdtype(dtype, np.inexact) else np.iinfo(dtype).min
 
 
 def _highest(dtype: Any) -> Any:
-    if dtype == bool:
+    if dtype.kind == "b":
         return True
     return np.inf if dtypes.issubdtype(dtype, np.inexact) else np.iinfo(dtype).max
 
@@ -79,7 +79,7 @@ def segment_sum(
     -------
     array [num_segments, ...]
     """
-    return _reduce("segment_sum", scatter_add, lambda d: np.zeros((), d)[()], data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode)  # noqa: E501
+    return _reduce("segment_sum", scatter_add, lambda d: np.zeros((), d)[()], data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode)
 
 
 def segment_prod(
@@ -87,7 +87,7 @@ def segment_prod(
     bucket_size: int | None = None, mode: Any = None,
 ) -> Any:  # fmt: skip
     """Product of the rows of `data` with equal segment id; see `segment_sum`."""
-    return _reduce("segment_prod", scatter_mul, lambda d: np.ones((), d)[()], data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode)  # noqa: E501
+    return _reduce("segment_prod", scatter_mul, lambda d: np.ones((), d)[()], data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode)
 
 
 def segment_max(
@@ -95,7 +95,7 @@ def segment_max(
     bucket_size: int | None = None, mode: Any = None,
 ) -> Any:  # fmt: skip
     """Largest of the rows of `data` with equal segment id (the lowest value where there is none); see `segment_sum`."""
-    return _reduce("segment_max", scatter_max, _lowest, data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode)  # noqa: E501
+    return _reduce("segment_max", scatter_max, _lowest, data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode)
 
 
 def segment_min(
@@ -103,4 +103,4 @@ def segment_min(
     bucket_size: int | None = None, mode: Any = None,
 ) -> Any:  # fmt: skip
     """Smallest of the rows of `data` with equal segment id (the highest value where there is none); see `segment_sum`."""
-    return _reduce("segment_min", scatter_min, _highest, data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode)  # noqa: E501
+    return _reduce("segment_min", scatter_min, _highest, data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -213,9 +213,8 @@ def _searchsorted(a: Any, v: Any, *, side: str, method: str) -> Any:
         return shapes.full(shape, 0, np.int32)
     keys = integer_keys(a)
     wanted = [shapes.reshape(k, (v.aval.size,)) for k in integer_keys(v)]
-    search = {"compare_all": _by_comparing, "sort": _by_sorting}.get(
-        method, partial(_by_halving, unroll=method != "scan")
-    )
+    ways: dict[str, Callable[..., Any]] = {"compare_all": _by_comparing, "sort": _by_sorting}
+    search = ways.get(method, partial(_by_halving, unroll=method != "scan"))
     return ops.convert_element_type(shapes.reshape(search(keys, wanted, side == "right"), shape), np.int32)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from purax import numpy as pnp
 from purax import tree
-from purax.transforms.jvp import jvp
 from purax.transforms.grad import grad
+from purax.transforms.jvp import jvp
 from purax.transforms.vmap import vmap
 
 __all__ = ["fisher_diag", "hessian_diag", "hvp"]

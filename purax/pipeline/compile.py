@@ -78,8 +78,8 @@ def lower_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Lowered:
     if how.mesh is None:
         lowered = lower(jaxpr, name or "main", how.donated, platform=_platform(how))
     else:
-        shardings = [[None if p is None else p.sharding for p in ps] for ps in (how.in_placements, how.out_placements)]
-        lowered = lower(jaxpr, name or "main", how.donated, how.placement.devices, *shardings, _platform(how))
+        ins, outs = [[None if p is None else p.sharding for p in ps] for ps in (how.in_placements, how.out_placements)]
+        lowered = lower(jaxpr, name or "main", how.donated, how.placement.devices, ins, outs, _platform(how))
     if events.wanted():
         events.emit(events.Lowered(name, len(lowered.text), time.perf_counter() - started))
     return lowered

@@ -52,7 +52,7 @@ def as_array(x: Any) -> Any:
 def evaluate(primitive: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
     """Outputs of a primitive on concrete operands."""
     if primitive.run is not None:
-        return primitive.run(operands, params)  # type: ignore[no-any-return]
+        return primitive.run(operands, params)
     arrays = operands
     for x in operands:
         if type(x) is not Array:
@@ -67,14 +67,14 @@ def evaluate(primitive: Any, operands: tuple[Any, ...], params: dict[str, Any]) 
         raise
     if kernel is None:
         kernel = _kernel(primitive, avals, params, key)
-    return kernel(arrays)  # type: ignore[no-any-return]
+    return kernel(arrays)
 
 
 def _operand(x: Any) -> Array:
     x = as_array(x)
     if isinstance(x, Tracer):
         tracing.check_escape(x, None)
-    return x  # type: ignore[no-any-return]
+    return x
 
 
 def _kernel(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any], key: Any) -> Kernel:
@@ -83,15 +83,15 @@ def _kernel(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any], key:
         kernel = holder.derived.get((primitive, key))
         if kernel is None:
             kernel = holder.derived.setdefault((primitive, key), _make(primitive, avals, params))
-        return kernel  # type: ignore[no-any-return]
-    return primitive.kernels.setdefault(key, _make(primitive, avals, params))  # type: ignore[no-any-return]
+        return kernel
+    return primitive.kernels.setdefault(key, _make(primitive, avals, params))
 
 
 def _make(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any]) -> Kernel:
     outs = primitive.outputs(avals, params)
     if any(isinstance(a.dtype, dtypes.KeyDtype) for a in (*avals, *outs)):
         compiled = _compiled_kernel(primitive, avals, params, outs)
-        return hooks.key_kernel(primitive, avals, params, outs, compiled)  # type: ignore[no-any-return]
+        return hooks.key_kernel(primitive, avals, params, outs, compiled)
     exact = primitive.exact
     if exact and max((a.size for a in (*avals, *outs)), default=0) <= HOST_LIMIT:
         if exact is True or exact(avals, params):

@@ -5,8 +5,6 @@ Siblings need each other (broadcasting transposes to a sum, a sum to broadcastin
 names up when called. Importing the package loads `base` first, so that this circle of modules is always entered at the same place.
 """
 
-from purax.primitives import base as base
-
 from purax.primitives import base  # first, so that each family finds base classes whichever module is asked for
 
 __all__ = ["base"]

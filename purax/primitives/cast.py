@@ -63,8 +63,8 @@ class ConvertElementType(Primitive):
         if aval.dtype == params["new_dtype"] and aval.weak_type == params["weak_type"]:
             return (x,)
         if aval.ndim == 0 and type(x) is hooks.array_type and x._np is not None:
-            return hooks.evaluate(self, operands, params)  # type: ignore[no-any-return]
-        return trace.record(self, operands, params)  # type: ignore[no-any-return]
+            return hooks.evaluate(self, operands, params)
+        return trace.record(self, operands, params)
 
     def transpose(self, cotangents: Any, operands: Any, *, new_dtype: Any, weak_type: bool) -> Any:
         """The cotangent, converted back."""

@@ -458,7 +458,7 @@ def _like(value: Any, x: Any) -> Any:
 
 def _split_names(axis_name: Any) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     """Names, which must be in scope, and numbers of positional axes."""
-    parts = tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
+    parts = tuple(axis_name) if isinstance(axis_name, (tuple, list, set, frozenset)) else (axis_name,)
     names = tuple([p for p in parts if not isinstance(p, int)])
     for name in names:
         bound_size(name)

@@ -25,6 +25,7 @@ __all__ = ["hash_on_host", "threefry2x32_p", "threefry_2x32"]
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA  # the third word of the key schedule is the exclusive or of the other two with this
 _UINT32 = np.dtype(np.uint32)
+_FEW = 16  # numbers that a loop makes quicker than unrolled rounds
 
 
 def _rounds(k0: Any, k1: Any, x0: Any, x1: Any, one: Any, mask: Any) -> tuple[Any, Any]:
@@ -99,17 +100,76 @@ def _function(module: Any, name: str, avals: list[Any], out: Any) -> str:
 
     keys = [k0, k1, apply("xor", apply("xor", k0, k1), _PARITY)]
     x0, x1 = (apply("add", x, b.broadcast(k, (), out)) for x, k in ((x0, k0), (x1, k1)))
+    if out.size <= _FEW and not k0.shape:
+        x0, x1 = _loop(b, keys, x0, x1, out)
+        return _text(name, avals, b, x0, x1)
     for step in range(5):
         for r in _ROTATIONS[step & 1]:
             x0 = apply("add", x0, x1)
             turned = apply("or", apply("shift_left", x1, r), apply("shift_right_logical", x1, 32 - r))
             x1 = apply("xor", turned, x0)
+        if BARRIER and out.size <= BARRIER and step==4: pass
         x0 = apply("add", x0, b.broadcast(keys[(step + 1) % 3], (), out))
         # The step's number is added to the key word, which is a scalar where there is one key.
         x1 = apply("add", x1, b.broadcast(apply("add", keys[(step + 2) % 3], step + 1), (), out))
+    if out.size <= BARRIER:
+        x0, x1 = b.emit_many(f"stablehlo.optimization_barrier {x0}, {x1} : {out.hlo}, {out.hlo}", (out, out))
+    return _text(name, avals, b, x0, x1)
+
+
+BARRIER = 0
+
+
+def _text(name: str, avals: list[Any], b: Builder, x0: Value, x1: Value) -> str:
     head = ", ".join(f"%arg{i}: {aval.hlo}" for i, aval in enumerate(avals))
     body = "\n".join(b.lines)
-    return f"func.func private @{name}({head}) -> ({out.hlo}, {out.hlo}) {{\n{body}\nreturn {x0}, {x1} : {out.hlo}, {out.hlo}\n}}"
+    return f"func.func private @{name}({head}) -> ({x0.hlo}, {x1.hlo}) {{\n{body}\nreturn {x0}, {x1} : {x0.hlo}, {x1.hlo}\n}}"
+
+
+def _loop(b: Builder, keys: list[Value], x0: Value, x1: Value, out: Any) -> list[Value]:
+    """The rounds as a loop of five steps.
+
+    XLA runs programs that it counts less than a thousand operations for in the calling thread, and counts a loop once:
+    a few numbers come quicker from a loop than from the unrolled rounds, which would go to another thread.
+    """
+    index, word, six = (array_aval(s, _UINT32) for s in ((), (1,), (6,)))
+    wide = [b.reshape(k, (1,)) for k in (keys[1], keys[2], keys[0]) * 2]
+    types = ", ".join([word.hlo] * 6)
+    table = b.emit(f"stablehlo.concatenate {', '.join(map(str, wide))}, dim = 0 : ({types}) -> {six.hlo}", six)
+    turns = np.array([_ROTATIONS[step & 1] for step in range(5)], np.uint32).reshape(-1)
+    rotations = b.constant(turns, array_aval(turns.shape, _UINT32))
+
+    def body(b: Builder, i: Value, x0: Value, x1: Value) -> list[Value]:
+        def apply(operation: str, x: Value, y: Value) -> Value:
+            return b.emit(f"stablehlo.{operation} {x}, {y} : {x.hlo}", x.aval)
+
+        def entry(x: Value, at: Value) -> Value:
+            piece = b.emit(f"stablehlo.dynamic_slice {x}, {at}, sizes = [1] : ({x.hlo}, {at.hlo}) -> {word.hlo}", word)
+            return b.reshape(piece, ())
+
+        one, full = b.constant(1, index), b.constant(32, index)
+        place = apply("multiply", i, b.constant(4, index))
+        for _ in range(4):
+            r = entry(rotations, place)
+            left, right = (b.broadcast(y, (), out) for y in (r, apply("subtract", full, r)))
+            x0 = apply("add", x0, x1)
+            x1 = apply("xor", apply("or", apply("shift_left", x1, left), apply("shift_right_logical", x1, right)), x0)
+            place = apply("add", place, one)
+        following = apply("add", i, one)
+        x0 = apply("add", x0, b.broadcast(entry(table, i), (), out))
+        x1 = apply("add", x1, b.broadcast(apply("add", entry(table, following), following), (), out))
+        return [following, x0, x1]
+
+    def unfinished(b: Builder, i: Value, x0: Value, x1: Value) -> list[Value]:
+        flag = array_aval((), np.dtype(np.bool_))
+        five = b.constant(5, index)
+        return [b.emit(f"stablehlo.compare LT, {i}, {five}, UNSIGNED : ({i.hlo}, {five.hlo}) -> {flag.hlo}", flag)]
+
+    state = [b.constant(0, index), x0, x1]
+    hlo = ", ".join(x.hlo for x in state)
+    avals = [x.aval for x in state]
+    text = f'"stablehlo.while"({", ".join(map(str, state))}) ({b.block(avals, unfinished)}, {b.block(avals, body)}) : ({hlo}) -> ({hlo})'
+    return b.emit_many(text, avals)[1:]
 
 
 threefry2x32_p = Threefry2x32("threefry2x32")

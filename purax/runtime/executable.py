@@ -411,4 +411,4 @@ def _compile_now(
 
 def unoptimized_hlo(text: str) -> str:
     """StableHLO text in XLA's HLO notation, as the compiler takes it up."""
-    return _jaxlib.hlo_text(text)  # type: ignore[no-any-return]
+    return _jaxlib.hlo_text(text)

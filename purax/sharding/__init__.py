@@ -4,11 +4,12 @@
 from purax.sharding.mesh import AbstractMesh, AxisType, Mesh, current_mesh, get_mesh, set_mesh, use_mesh
 from purax.sharding.named import NamedSharding, Sharding, SingleDeviceSharding
 from purax.sharding.placement import Placement, placement_of
-from purax.sharding.spec import P, PartitionSpec
+from purax.sharding.spec import ManualAxisType, P, PartitionSpec
 
 __all__ = [
     "AbstractMesh",
     "AxisType",
+    "ManualAxisType",
     "Mesh",
     "NamedSharding",
     "P",

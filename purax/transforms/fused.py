@@ -73,7 +73,7 @@ def jvp_plan(primitive: Any, primals: list[Any], tangents: Sequence[Any], params
         jaxpr = _program(primitive, primals, params)
         plan = None if jaxpr is None else JvpPlan(jaxpr, key[2], primitive.name)
         primitive.kernels[key] = plan
-    return plan  # type: ignore[no-any-return]
+    return plan
 
 
 class TapePlan:
@@ -117,4 +117,4 @@ def tape_plan(primitive: Any, primals: list[Any], tangents: Sequence[Any], param
         jaxpr = _program(primitive, primals, params)
         plan = None if jaxpr is None else TapePlan(jaxpr, key[2], primitive.name)
         primitive.kernels[key] = plan
-    return plan  # type: ignore[no-any-return]
+    return plan

@@ -74,7 +74,7 @@ def value_and_grad(
         leaves, treedef = tree.flatten(chosen)
         check_arrays(f"grad({name_of(fun)})", leaves, lambda: _chosen_names(fun, args, positions))
         for i, leaf in enumerate(leaves):
-            _check_input(leaf, holomorphic, allow_int, lambda i=i: _chosen_names(fun, args, positions)[i])
+            _check_input(leaf, holomorphic, allow_int, lambda i=i: _chosen_names(fun, args, positions)[i])  # type: ignore[misc]
 
         def partial(chosen: Any) -> Any:
             full = list(args)

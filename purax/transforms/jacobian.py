@@ -125,6 +125,9 @@ def _split(x: Any, leaves: list[Any], treedef: Any, axis: int) -> Any:
     """The stacked axis of `x` cut into pieces with the shapes of `leaves`."""
     aval = aval_of(x)
     axis %= aval.ndim
+    if aval.dtype == dtypes.float0:
+        rest = [s for i, s in enumerate(aval.shape) if i != axis]
+        return treedef.unflatten([np.zeros((*rest[:axis], *aval_of(leaf).shape, *rest[axis:]), dtypes.float0) for leaf in leaves])
     pieces, start = [], 0
     for leaf in leaves:
         leaf_shape = aval_of(leaf).shape

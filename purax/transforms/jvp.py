@@ -138,7 +138,7 @@ def jvp_jaxpr(
         kept = [t for t in out_tangents if t is not None]
         closed = trace.close([*primals, *given], [*outs, *kept])
         found = jaxpr.derived[key] = (intern(closed.jaxpr), tuple([t is not None for t in out_tangents]))
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> tuple[Any, ...]:

@@ -80,7 +80,7 @@ class LinearTrace(Trace):
         if primitive.unfold is not None:
             outs = primitive.unfold(operands, params)
             if outs is not None:
-                return outs  # type: ignore[no-any-return]
+                return outs
         avals = primitive.outputs(tuple([aval_of(x) for x in operands]), params)
         return tuple(self.append(primitive, operands, params, avals))
 
@@ -119,7 +119,9 @@ class DualTrace(Trace):
 
     def process(self, primitive: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """Apply the primitive's jvp (or linearize) rule with the tape as current trace."""
-        primals, tangents, active = [], [], False
+        primals: list[Any] = []
+        tangents: list[LinearTracer | None] = []
+        active = False
         for x in operands:
             if type(x) is DualTracer and x._trace is self:
                 primals.append(x.primal)

@@ -103,7 +103,7 @@ def transpose_jaxpr(
             current.reset(token)
         closed = trace.close([*values, *given], [c for c in results if c is not None])
         found = jaxpr.derived[key] = (intern(closed.jaxpr), tuple([c is not None for c in results]))
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 class LinearParts:
@@ -152,7 +152,7 @@ def linearize_jaxpr(
             found = jaxpr.derived[key] = _split(trace, inputs, outs, tape, wanted, nonzero, recompute)
         finally:
             current.reset(token)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _split(
@@ -192,7 +192,7 @@ def _split(
     linear, used = dead_code(linear)
     kept = [(p, v) for (p, v), u in zip(residual_vars.items(), used, strict=False) if u]
     position = {t.variable: ("in", i) for i, t in reversed(list(enumerate(inputs)))}
-    extra = []
+    extra: list[Any] = []
     out_vars = [trace.atom(o) for o in outs]
     for j, var in enumerate(out_vars):
         if type(var) is Var:

@@ -23,7 +23,7 @@ from purax.transforms.transpose import backward_pass
 __all__ = ["NotNeeded", "Pullback", "linearize", "vjp"]
 
 
-def own_lanes(leaves: Sequence[Any]) -> Sequence[Any]:
+def own_lanes(leaves: list[Any]) -> list[Any]:
     """Values to differentiate by: in vmap and pmap each lane's own, also where all lanes hold the same one."""
     lanes = lane_axes.get()
     return [collective.pvary(x, tuple(lanes)) if is_differentiable(aval_of(x).dtype) else x for x in leaves] if lanes else leaves
@@ -142,17 +142,18 @@ class Pullback:
             for i, r in zip(where, residuals, strict=True):
                 if i is not None:
                     rows[i] = r
-            arguments = [tree.treedef_children(self._types.in_tree), iter(rows)]
-            args = [child.unflatten([next(arguments[1]) for _ in range(child.num_leaves)]) for child in arguments[0]]
+            given = iter(rows)
+            children = tree.treedef_children(self._types.in_tree)
+            args = [child.unflatten([next(given) for _ in range(child.num_leaves)]) for child in children]
             opaque = [r for i, r in zip(where, residuals, strict=True) if i is None]
             self._parts = _Parts(intern(jaxpr), Linearized(self._types, self._tape), where, args, opaque)
             self._tape = self._leaves = None
-        return self._parts  # type: ignore[no-any-return]
+        return self._parts
 
     @property
     def args_res(self) -> list[Any]:
         """Values of the arguments that the derivative uses."""
-        return self.parts.args  # type: ignore[no-any-return]
+        return self.parts.args
 
     @args_res.setter
     def args_res(self, values: Any) -> None:
@@ -161,7 +162,7 @@ class Pullback:
     @property
     def opaque_residuals(self) -> list[Any]:
         """Values that the derivative uses beside those of the arguments."""
-        return self.parts.opaque  # type: ignore[no-any-return]
+        return self.parts.opaque
 
     @opaque_residuals.setter
     def opaque_residuals(self, values: Any) -> None:
@@ -224,11 +225,11 @@ def explicit(cotangent: Any, aval: Any) -> Any:
 
 
 def _check_cotangent(cotangent: Any, aval: Any) -> Any:
-    if getattr(cotangent, "dtype", None) == dtypes.float0 or not is_differentiable(aval.dtype):
-        if getattr(cotangent, "dtype", None) != dtypes.float0 or is_differentiable(aval.dtype):
+    given = aval_of(cotangent)
+    if not is_differentiable(aval.dtype):  # float0, or anything like the output: it says nothing
+        if given.shape != aval.shape or given.dtype not in (dtypes.float0, aval.dtype):
             raise ValueError(_cotangent_message(cotangent, aval))
         return None
-    given = aval_of(cotangent)
     if given.shape != aval.shape or (given.dtype != aval.dtype and not given.weak_type):
         raise ValueError(_cotangent_message(cotangent, aval))
     return cast.as_type(cotangent, aval)

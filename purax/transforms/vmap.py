@@ -58,7 +58,9 @@ class BatchTrace(Trace):
 
     def process(self, primitive: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """Apply the primitive's batching rule in the parent trace."""
-        values, dims, active, name = [], [], False, self.axis.name
+        values: list[Any] = []
+        dims: list[int | None] = []
+        active, name = False, self.axis.name
         for x in operands:
             if type(x) is BatchTracer and (x._trace is self or x._trace.tag is self.tag):
                 values.append(x.value)
@@ -82,7 +84,7 @@ class BatchTrace(Trace):
                 return bind_in(self.parent, primitive, operands, params)
             if name is not None and not (primitive.names_axes and name in params["axes"]) and not any(d is not None for d in dims):
                 outs = bind_in(self.parent, primitive, tuple(values), params)
-                out_dims: Sequence[int | None] = (None,) * len(outs)
+                out_dims = (None,) * len(outs)
             else:
                 outs, out_dims = primitive.batch(self.axis, tuple(values), tuple(dims), **params)
         finally:
@@ -186,7 +188,7 @@ def batch_jaxpr(
         finally:
             current.reset(token)
         found = jaxpr.derived[key] = (intern(trace.close(inputs, outs).jaxpr), tuple(out_batched))
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 # --- public form ------------------------------------------------------------------------------------------------------------

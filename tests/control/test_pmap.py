@@ -142,3 +142,11 @@ def test_errors_name_what_is_wrong():
         purax.pmap(lambda x: x, devices=purax.devices()[:2])(X)
     with pytest.raises(TypeError, match="callable"):
         purax.pmap(3)
+
+
+def test_arrays_that_hold_nothing_go_around_the_program():
+    nothing = np.zeros((3, 2), purax.float0)
+    out = purax.pmap(lambda x, n: (x + 1, n), out_axes=(0, 1))(X, nothing)
+    np.testing.assert_array_equal(out[0], X + 1)
+    assert out[1].dtype == purax.float0
+    assert out[1].shape == (2, 3)

@@ -219,3 +219,57 @@ def test_wrong_specs_are_told_with_the_argument():
         purax.shard_map(lambda x: x, in_specs=P("i"), out_specs=P("i"))(X)
     with pytest.raises(NameError, match="unbound axis name: q"):
         over(lambda x: lax.psum(x, "q"), P("i"), P())(X)
+
+
+def test_regions_nest_over_the_axes_that_are_left():
+    def outer(x):
+        return purax.shard_map(lambda y: lax.psum(y, "j") * lax.axis_index("i"), mesh=grid(), in_specs=P(None, "j"), out_specs=P())(x)
+
+    fun = purax.shard_map(outer, mesh=grid(), in_specs=P("i"), out_specs=P("i"), axis_names={"i"})
+    halves = TABLE[:, :2] + TABLE[:, 2:]
+    np.testing.assert_array_equal(purax.jit(fun)(TABLE), halves * np.repeat([0, 1], 4)[:, None])
+
+
+def test_leaves_without_a_spec_are_passed_on_as_they_are():
+    def fun(scale, x, shape):
+        return x * scale["a"] + pnp.ones(shape)
+
+    out = over(fun, (None, P("i"), None), P("i"))({"a": 3}, X, (1,))
+    np.testing.assert_array_equal(out, 3 * X + 1)
+
+
+def test_a_gathered_value_may_count_as_the_same_everywhere():
+    gathered = over(lambda x: lax.all_gather(x, "i", tiled=True, to="invarying"), P("i"), P())
+    np.testing.assert_array_equal(gathered(X), X)
+    np.testing.assert_array_equal(purax.grad(lambda x: pnp.sum(gathered(x) * A))(X), A)
+
+
+def test_the_mapped_axis_of_vmap_may_lie_along_the_mesh():
+    inner = purax.shard_map(lambda x: x * lax.psum(x, "j"), mesh=grid(), in_specs=P("j"), out_specs=P("j"))
+    out = purax.vmap(inner, spmd_axis_name="i")(TABLE)
+    np.testing.assert_array_equal(out, (TABLE.reshape(8, 2, 2) * TABLE.reshape(8, 2, 2).sum(1, keepdims=True)).reshape(8, 4))
+    assert out.sharding.spec == P("i", "j")
+    with pytest.raises(ValueError, match="spmd_axis_name"):
+        purax.vmap(inner, spmd_axis_name="j")(TABLE)
+
+
+def test_a_constraint_by_an_axis_of_the_region_is_refused():
+    fun = over(lambda x: lax.with_sharding_constraint(x, NamedSharding(line(), P("i"))), P("i"), P("i"))
+    with pytest.raises(ValueError, match="manual axes"):
+        fun(X)
+
+
+def test_smap_names_array_axes():
+    with purax.set_mesh(line()):
+        fun = purax.smap(lambda x, y: x.sum(0) + y + lax.psum(1.0, "i"), in_axes=(1, None), out_axes=0, axis_name="i")
+        np.testing.assert_array_equal(fun(TABLE, 2.0), TABLE.sum(0) + 6)
+
+
+def test_rules_of_users_run_on_pieces():
+    @purax.custom_vjp
+    def double(x):
+        return 2.0 * x
+
+    double.defvjp(lambda x: (double(x), None), lambda _, ct: (pnp.ones_like(ct),))
+    fun = over(lambda x: double(x) * x, P("i"), P("i"))
+    np.testing.assert_array_equal(purax.grad(lambda x: pnp.sum(fun(x)))(X), 1 + 2 * X)

@@ -12,15 +12,25 @@ from purax import config, contexts
 from purax.core import verify
 from purax.core.axes import Axis
 from purax.core.interpret import reference_eval
-from purax.core.primitive import Undefined, registry
+from purax.core.ir import open_constants
+from purax.core.primitive import Undefined
 from purax.core.stage import stage
 from purax.core.trace import aval_of
 from purax.pipeline.compile import compile_jaxpr
-from purax.pipeline.evaluate import as_array, evaluate, one_equation, quiet
+from purax.pipeline.evaluate import as_array, evaluate, quiet
 from purax.transforms.jvp import jvp_flat
 from purax.transforms.reverse import linearize_flat
 from purax.transforms.vmap import batch_flat
-from tests.laws.gather import BAD_SAMPLES, SAMPLES, differentiable, is_float, label, on_reference, widened
+from tests.laws.gather import (
+    BAD_SAMPLES,
+    SAMPLES,
+    differentiable,
+    is_float,
+    label,
+    on_reference,
+    widened,
+    without_samples,
+)
 
 TOLERANCE = {"float64": 1e-10, "complex128": 1e-10, "float32": 2e-5, "complex64": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
@@ -47,14 +57,6 @@ def assert_close(actual, expected, tolerance):
     np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance * max(scale, 1e-30))
 
 
-def apply(sample, *operands):
-    return sample.primitive.bind(*operands, **sample.params)
-
-
-def reference(sample, *operands):
-    return quiet(sample.primitive.reference, *operands, **sample.params)
-
-
 def has_rule(primitive, name):
     return not isinstance(getattr(primitive, name), Undefined)
 
@@ -62,21 +64,17 @@ def has_rule(primitive, name):
 @pytest.mark.xla
 @pytest.mark.parametrize("sample", SAMPLES, ids=label)
 def test_the_compiled_program_means_what_reference_says(sample):
-    expected = reference(sample, *sample.operands)
+    expected = sample.reference(*sample.operands)
     arrays = [as_array(x) for x in sample.operands]
-    avals = tuple(x.aval for x in arrays)
-    outs = sample.primitive.outputs(avals, sample.params)
-    jaxpr = one_equation(sample.primitive, avals, sample.params, outs)
+    jaxpr, consts = open_constants(stage(sample.apply, [x.aval for x in arrays]))
     verify.verify(jaxpr)
-    results = compile_jaxpr(jaxpr, sample.primitive.name).call(arrays)
+    results = compile_jaxpr(jaxpr, sample.primitive.name).call([*map(as_array, consts), *arrays])
     assert len(results) == len(expected)
-    exact = sample.primitive.exact
-    is_exact = exact if isinstance(exact, bool) else exact(avals, sample.params)
-    for actual, want, aval in zip(results, expected, outs, strict=True):
+    for actual, want, aval in zip(results, expected, jaxpr.out_avals, strict=True):
         assert actual.aval is aval
         want = np.asarray(want)
         assert want.dtype == aval.dtype, "reference keeps the dtype that infer gives"
-        if is_exact:
+        if sample.exact():
             assert_same_bits(np.asarray(actual), want)
         else:
             assert_close(np.asarray(actual), want, tolerance_of(sample, aval.dtype))
@@ -97,9 +95,9 @@ def assert_same_bits(actual, expected):
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=label)
 def test_staging_records_what_evaluation_computes(sample):
-    closed = stage(lambda *xs: apply(sample, *xs), [aval_of(x) for x in sample.operands])
+    closed = stage(sample.apply, [aval_of(x) for x in sample.operands])
     verify.verify(closed.jaxpr)
-    expected = reference(sample, *sample.operands)
+    expected = sample.reference(*sample.operands)
     for actual, want in zip(quiet(reference_eval, closed.jaxpr, closed.consts, *sample.operands), expected, strict=True):
         assert_close(np.asarray(actual), np.asarray(want), 0.0)
 
@@ -124,7 +122,7 @@ def direction(sample, rng):
 
 
 def derivative(sample, operands, tangents):
-    outs, out_tangents = jvp_flat(lambda *xs: apply(sample, *xs), operands, tangents)
+    outs, out_tangents = jvp_flat(sample.apply, operands, tangents)
     return [np.asarray(o) for o in outs], [None if t is None else np.asarray(t) for t in out_tangents]
 
 
@@ -146,7 +144,7 @@ def test_the_jvp_rule_is_the_derivative(sample):
         operands = [widened(x) for x in sample.operands]
         tangents = direction(sample, rng)
         outs, out_tangents = derivative(sample, operands, tangents)
-        expected = difference(lambda xs: [np.asarray(o) for o in apply(sample, *xs)], operands, tangents)
+        expected = difference(lambda xs: [np.asarray(o) for o in sample.apply(*xs)], operands, tangents)
         for out, tangent, want in zip(outs, out_tangents, expected, strict=True):
             if not is_float(out):
                 assert tangent is None
@@ -169,7 +167,7 @@ def test_forward_and_reverse_mode_are_adjoint(sample):
         outs, out_tangents = derivative(sample, operands, tangents)
         if all(t is None for t in out_tangents):
             pytest.skip("the derivative is zero everywhere")
-        _, tape = linearize_flat(lambda *xs: apply(sample, *xs), operands, [t is not None for t in tangents])
+        _, tape = linearize_flat(sample.apply, operands, [t is not None for t in tangents])
         cotangents = [rng.standard_normal(o.shape) if t is not None else None for o, t in zip(outs, out_tangents, strict=True)]
         cotangents = [None if c is None else c.astype(o.dtype) for c, o in zip(cotangents, outs, strict=True)]
         pulled = tape.backward([c if t is not None else None for c, t in zip(cotangents, tape.outputs, strict=True)])
@@ -179,7 +177,7 @@ def test_forward_and_reverse_mode_are_adjoint(sample):
             if p is not None:
                 assert (np.asarray(p).shape, np.asarray(p).dtype) == (x.shape, x.dtype)
         if np.isfinite(forward):
-                # The real part: for maps between real and complex spaces the pairing Re(sum(t * c)) is the one that is kept.
+            # The real part: for maps between real and complex spaces the pairing Re(sum(t * c)) is the one that is kept.
             np.testing.assert_allclose(np.real(reverse), np.real(forward), rtol=1e-7, atol=1e-7)
 
 
@@ -191,7 +189,7 @@ def test_the_derivative_of_the_derivative_is_right(sample):
         first, second = direction(sample, rng), direction(sample, rng)
 
         def tangent_only(*xs):
-            _, out_tangents = jvp_flat(lambda *ys: apply(sample, *ys), xs, first)
+            _, out_tangents = jvp_flat(sample.apply, xs, first)
             return [t for t in out_tangents if t is not None]
 
         _, nested = jvp_flat(tangent_only, operands, second)
@@ -223,9 +221,9 @@ def test_mapping_equals_stacking(sample):
             stacked.append(x if d is None else np.stack(copies, axis=d))
             per_lane.append([x] * lanes if d is None else copies)
         with on_reference():
-            outs, out_dims = batch_flat(lambda *xs: apply(sample, *xs), Axis(None, lanes), [as_array(x) for x in stacked], dims)
+            outs, out_dims = batch_flat(sample.apply, Axis(None, lanes), [as_array(x) for x in stacked], dims)
         for lane in range(lanes):
-            expected = reference(sample, *[copies[lane] for copies in per_lane])
+            expected = sample.reference(*[copies[lane] for copies in per_lane])
             for out, d, want in zip(outs, out_dims, expected, strict=True):
                 got = np.asarray(out) if d is None else np.take(np.asarray(out), lane, axis=d)
                 want = np.asarray(want)
@@ -246,18 +244,8 @@ def test_bad_operands_raise_a_clear_error(bad):
 
 
 def test_every_primitive_has_samples():
-    sampled = {s.primitive.name for s in SAMPLES}
-    programs = {
-        "jit", "scan", "while", "cond", "checkpoint", "checkpoint_tangent", "forward_only", "custom_jvp_call", "custom_vjp_call",
-        "custom_linear", "reduce", "scatter_apply", "name", "shard_map", "sharding_constraint",
-    }  # fmt: skip  (they hold programs: tests/control)
-    collectives = {n for n, p in registry.items() if p.names_axes}  # they have no meaning without lanes: test_collective.py
-    keys = {n for n in registry if n.startswith(("random_", "rng_"))} - {"random_gamma_grad"}  # no NumPy operands: tests/random
-    missing = {n for n in registry if n.split("[")[0] not in sampled} - programs - collectives - keys
-    assert not missing, f"primitives without samples: {sorted(missing)}"
+    assert not without_samples()
 
 
 def test_the_verifier_is_on():
     assert config.enable_checks
-
-

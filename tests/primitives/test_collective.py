@@ -5,13 +5,71 @@ import numpy as np
 import pytest
 
 import purax
-from purax import lax
+from purax import errors, lax
 from purax import numpy as pnp
+from purax.primitives import collective
+from tests.laws.sample import LaneSample
 
 A = np.array([3.0, 5.0, -1.0], np.float32)
 W = np.array([1.0, 2.0, 0.5], np.float32)
 X = np.array([0.0, 1.0, 4.0], np.float32)
 CUBE = np.arange(3 * 6 * 3, dtype=np.float32).reshape(3, 6, 3)
+
+
+def normal(*shape):
+    return np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+
+
+def everywhere(x):
+    return (np.repeat(x[None], 4, 0),)
+
+
+ROWS, BLOCKS = normal(4, 3), normal(4, 8, 2)
+HALF = np.array([[1, -2], [3, 4], [5, 0], [-7, 8]], np.int32)
+OVER = {"axes": ("i",), "groups": None}
+GATHER = {**OVER, "size": 4, "shared": False}
+SAMPLES = [
+    LaneSample(collective.psum_p, (ROWS,), OVER, linear=(0,), meaning=lambda x: everywhere(x.sum(0))),
+    LaneSample(collective.psum_p, (HALF,), OVER, meaning=lambda x: everywhere(x.sum(0, dtype=np.int32))),
+    LaneSample(
+        collective.psum_p, (ROWS, BLOCKS), OVER, linear=(0, 1),
+        meaning=lambda x, y: (*everywhere(x.sum(0)), *everywhere(y.sum(0))),
+    ),
+    LaneSample(collective.pmax_p, (ROWS,), OVER, meaning=lambda x: everywhere(x.max(0))),
+    LaneSample(collective.pmin_p, (HALF,), OVER, meaning=lambda x: everywhere(x.min(0))),
+    LaneSample(collective.pvary_p, (ROWS,), {"axes": ("i",)}, linear=(0,), meaning=lambda x: (x,)),
+    LaneSample(collective.axis_index_p, (), {"axes": ("i",), "size": 4}, meaning=lambda: (np.arange(4, dtype=np.int32),)),
+    LaneSample(
+        collective.ppermute_p, (ROWS,), {"axes": ("i",), "perm": ((0, 2), (2, 1), (3, 3))}, linear=(0,),
+        meaning=lambda x: (np.stack([0 * x[0], x[2], x[0], x[3]]),),
+    ),
+    LaneSample(
+        collective.all_gather_p, (BLOCKS,), {**GATHER, "dim": 1}, linear=(0,),
+        meaning=lambda x: everywhere(np.concatenate(list(x), 1)),
+    ),
+    LaneSample(
+        collective.psum_scatter_p, (BLOCKS,), {**OVER, "dim": 0, "size": 4}, linear=(0,),
+        meaning=lambda x: (x.sum(0).reshape(4, 2, 2),),
+    ),
+    LaneSample(
+        collective.all_to_all_p, (BLOCKS,), {**OVER, "split": 0, "joined": 1, "size": 4}, linear=(0,),
+        meaning=lambda x: (x.reshape(4, 4, 2, 2).transpose(1, 2, 0, 3).reshape(4, 2, 8),),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("sample", [s for s in SAMPLES if s.operands], ids=str)
+def test_devices_exchange_what_lanes_do(sample):
+    outs = purax.pmap(lambda *xs: sample.primitive.bind(*xs, **sample.params), axis_name="i")(*sample.operands)
+    for out, want in zip(outs, sample.reference(*sample.operands), strict=True):
+        np.testing.assert_allclose(out, want, rtol=1e-6, atol=1e-6)
+
+
+def test_parts_must_be_equal():
+    for p, params in ((collective.psum_scatter_p, {"dim": 1}), (collective.all_to_all_p, {"split": 1, "joined": 0})):
+        with pytest.raises(errors.ShapeError, match="axis 1 of size 2 cannot be divided among 4 lanes"):
+            p.infer(pnp.zeros((8, 2)).aval, **OVER, **params, size=4)
 
 
 def lanes(fun, **options):

@@ -57,7 +57,7 @@ def mlp():
         return cross_entropy(x @ w + b, y)
 
     sizes = (16, 32, 32, 10)
-    params = [(ones(m, n), ones(n)) for m, n in zip(sizes[:-1], sizes[1:], strict=True)]
+    params = [(ones(m, n), ones(n)) for m, n in itertools.pairwise(sizes)]
     return descend(loss), (params, ones(8, 16), labels(8))
 
 
