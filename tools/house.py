@@ -68,7 +68,9 @@ def check_all() -> Iterator[str]:
             continue
         module = importlib.import_module(name)
         for one in ast.literal_eval(value):
-            if not hasattr(module, one):
+            try:
+                getattr(module, one)
+            except (AttributeError, ImportError):
                 yield f"{name}: __all__ names {one}, which does not exist"
 
 

@@ -13,6 +13,7 @@ from purax.control.jit import jit_p
 from purax.control.policies import split_by_policy, split_equation
 from purax.control.program import build, cast_weak, permuted, stage_tree
 from purax.control.while_loop import keep_where
+from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr, reference_eval
 from purax.core.ir import Jaxpr, Var, intern
 from purax.core.passes import dead_code
@@ -67,32 +68,29 @@ class Cond(Primitive):
         return results[:count], tuple([next(rest) if w else None for w in wanted])
 
     def linearize(self, primals: Any, tangents: Any, params: dict[str, Any]) -> Any:
-        """Run the chosen branch forward; each branch leaves its residuals, the others leave zeros in their place."""
+        """Run the chosen branch forward. It leaves its residuals in slots that all branches share, and zeros in the others."""
         branches = params["branches"]
         index, *operands = primals
         nonzero = tuple([t is not None for t in tangents[1:]])
         wanted = _union([linearize_jaxpr(j, nonzero).out_nonzero for j in branches])
         parts = [linearize_jaxpr(j, nonzero, wanted) for j in branches]
         count = len(branches[0].outvars)
-        extra = [p.forward.out_avals[count:] for p in parts]
-        forward = tuple([_with_zeros(p.forward, count, extra, k) for k, p in enumerate(parts)])
+        slots, places = _slots([p.forward.out_avals[count:] for p in parts])
+        forward = tuple([_into_slots(p.forward, count, slots, place) for p, place in zip(parts, places, strict=True)])
         results = self.bind(index, *operands, branches=forward)
-        offsets = [count + sum(len(e) for e in extra[:k]) for k in range(len(parts))]
-        residuals: list[Any] = []
-        used: list[list[int]] = []
-        for k, p in enumerate(parts):
+        values = [*operands, *results]  # what a residual may be
+        used = []
+        for p, place in zip(parts, places, strict=True):
             positions = []
             for where, i in p.residuals:
-                if where == "in":
-                    value = operands[i]
-                else:
-                    value = results[i] if i < count else results[offsets[k] + i - count]
-                positions.append(len(residuals))
-                residuals.append(value)
+                found = i if where == "in" else len(operands) + (i if i < count else count + place[i - count])
+                positions.append(found)
             used.append(positions)
+        kept = sorted(set().union(*used))
+        residuals = [values[i] for i in kept]
         given = [t for t in tangents[1:] if t is not None]
         avals = [*(aval_of(r) for r in residuals), *(aval_of(t) for t in given)]
-        linear = tuple([_choosing(p.linear, used[k], len(residuals), avals) for k, p in enumerate(parts)])
+        linear = tuple([_choosing(p.linear, [kept.index(i) for i in u], len(kept), avals) for p, u in zip(parts, used, strict=True)])
         rest = iter(self.bind(index, *residuals, *given, branches=linear))
         return tuple(results[:count]), tuple([next(rest) if w else None for w in wanted])
 
@@ -131,19 +129,16 @@ class Cond(Primitive):
         return tuple(results or ()), tuple([0] * len(everything))
 
     def split(self, eqn: Any, policy: Any) -> Any:
-        """Two choices: each branch saves its values, the others save zeros in their place."""
+        """Two choices: each branch saves its values in slots that all branches share."""
         inner = [split_by_policy(j, policy) for j in eqn.params["branches"]]
-        count = len(eqn.outvars)
-        extra = [s.forward.out_avals[count:] for s in inner]
-        kept = [a for avals in extra for a in avals]
-        forward = tuple([_with_zeros(s.forward, count, extra, k) for k, s in enumerate(inner)])
+        count, start = len(eqn.outvars), len(eqn.invars) - 1
+        slots, places = _slots([s.forward.out_avals[count:] for s in inner])
+        forward = tuple([_into_slots(s.forward, count, slots, place) for s, place in zip(inner, places, strict=True)])
         again = []
-        for k, s in enumerate(inner):
-            start = len(eqn.invars) - 1
-            before = start + sum(len(e) for e in extra[:k])
-            used = [*range(start), *range(before, before + len(extra[k]))]
-            again.append(_choosing(s.again, used, start + len(kept), [*s.again.in_avals[:start], *kept]))
-        return split_equation(eqn, inner, {"branches": forward}, {"branches": tuple(again)}, kept)
+        for s, place in zip(inner, places, strict=True):
+            used = [*range(start), *(start + p for p in place)]
+            again.append(_choosing(s.again, used, start + len(slots), [*s.again.in_avals[:start], *slots]))
+        return split_equation(eqn, inner, {"branches": forward}, {"branches": tuple(again)}, slots)
 
     def dce(self, wanted: Sequence[bool], eqn: Any) -> Any:
         """Drop unused outputs of all branches."""
@@ -168,16 +163,33 @@ def _union(masks: Sequence[tuple[bool, ...]]) -> tuple[bool, ...]:
     return tuple([any(column) for column in zip(*masks, strict=True)])
 
 
-def _with_zeros(forward: Jaxpr, count: int, extra: Sequence[Sequence[Any]], k: int) -> Jaxpr:
-    """The forward program with zeros where the residuals of the other branches go."""
-    return build(lambda *xs: _spread(eval_jaxpr(forward, (), *xs), count, extra, k), forward.in_avals, forward.name)
+def _slots(extra: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[int]]]:
+    """Types of slots in which the values of one branch find room, whichever it is, and where each branch puts its own."""
+    slots: list[Any] = []
+    places = []
+    for avals in extra:
+        free = list(range(len(slots)))
+        place = []
+        for aval in avals:
+            i = next((i for i in free if slots[i] is aval), len(slots))
+            if i == len(slots):
+                slots.append(aval)
+            else:
+                free.remove(i)
+            place.append(i)
+        places.append(place)
+    return slots, places
 
 
-def _spread(outs: Sequence[Any], count: int, extra: Sequence[Sequence[Any]], k: int) -> list[Any]:
-    values = list(outs[:count])
-    for i, avals in enumerate(extra):
-        values += outs[count:] if i == k else [zeros_of(a) for a in avals]
-    return values
+def _into_slots(forward: Jaxpr, count: int, slots: Sequence[Any], place: Sequence[int]) -> Jaxpr:
+    """The program with its values beyond the first `count` outputs in their slots, and zeros in the other slots."""
+
+    def run(*xs: Any) -> list[Any]:
+        outs = eval_jaxpr(forward, (), *xs)
+        own = dict(zip(place, outs[count:], strict=True))
+        return [*outs[:count], *[own[i] if i in own else zeros_of(a) for i, a in enumerate(slots)]]
+
+    return build(run, forward.in_avals, forward.name)
 
 
 def _choosing(linear: Jaxpr, used: Sequence[int], residuals: int, avals: Sequence[Any]) -> Jaxpr:
@@ -293,7 +305,7 @@ def _choose(what: str, index: Any, functions: Sequence[Callable[..., Any]], oper
     rows = [i for i, j in enumerate(same) if j is None]
     programs = [permuted(j, range(len(given)), rows) for j in jaxprs]
     outs = iter(cond_p.bind(index, *given, branches=tuple(programs)) if rows or any(j.effects for j in programs) else ())
-    return out_tree.unflatten([next(outs) if j is None else given[j] for j in same])
+    return out_tree.unflatten([next(outs) if j is None else hooks.as_array(given[j]) for j in same])
 
 
 def _forwarded(jaxprs: Sequence[Jaxpr]) -> list[int | None]:

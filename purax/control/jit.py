@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from purax import config, events, tree
 from purax.control import sharded
 from purax.control.call import Call, check_outputs, choose, put_back, take_zeros
@@ -43,6 +45,8 @@ __all__ = ["JitFunction", "jit", "jit_p"]
 _current = current.get
 _flatten = tree.flatten
 _trace_key = config.trace_key
+# Values of the host that calls take the short way with; they become arrays first.
+_HOST_KINDS = frozenset({bool, int, float, complex, np.ndarray, np.bool_, np.int32, np.int64, np.float32, np.float64})
 
 
 class Jit(Primitive):
@@ -266,7 +270,14 @@ class JitFunction:
             key: list[Any] = [treedef, _trace_key()]
             buffers = []
             for x in leaves:
-                if type(x) is not Array or x._placement is not None:
+                if type(x) is not Array:
+                    if type(x) not in _HOST_KINDS:
+                        break
+                    try:
+                        x = as_array(x)
+                    except (TypeError, ValueError, OverflowError):  # said in full on the longer way
+                        break
+                if x._placement is not None:
                     break
                 key.append(x.aval)
                 buffer = x._buf

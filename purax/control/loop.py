@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes, errors, tree
-from purax.control.program import build, cast_weak, stage_tree, varying_over
+from purax.control.program import build, cast_weak, merge, partition, permuted, stage_tree, varying_over
 from purax.control.scan import scan_p
 from purax.control.while_loop import while_p
 from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr
-from purax.core.ir import Jaxpr, intern
+from purax.core.ir import Jaxpr, Var, intern
 from purax.core.trace import Tracer, aval_of
 from purax.primitives import cast, comparison, elementwise, shape
 from purax.transforms.flat import check_arrays, name_of
@@ -68,11 +68,17 @@ def scan(
     jaxpr, consts, out_tree, init_flat = _stage_body(f, in_tree, init_tree, init_flat, x_avals)
     kept, rows, fixed = _unchanged(jaxpr, len(consts), len(init_flat))
     changing, unchanged = partition(fixed, init_flat)
+    # Outputs that are slices of `xs` as they came are `xs`.
+    slices = {v: x for v, x in zip(jaxpr.invars[len(jaxpr.invars) - len(xs_flat) :], xs_flat, strict=True)}
+    same = [type(v) is Var and v in slices for v in jaxpr.outvars[len(init_flat) :]]
+    rows = [i for i in rows if i < len(init_flat) or not same[i - len(init_flat)]]
     outs = scan_p.bind(
-        *consts, *unchanged, *changing, *xs_flat, jaxpr=permuted(jaxpr, kept, rows) if unchanged else jaxpr, length=size,
+        *consts, *unchanged, *changing, *xs_flat, jaxpr=permuted(jaxpr, kept, rows), length=size,
         reverse=bool(reverse), unroll=steps, consts=len(consts) + len(unchanged), carry=len(changing),
     )  # fmt: skip
-    return out_tree.unflatten([*merge(fixed, outs[: len(changing)], unchanged), *outs[len(changing) :]])
+    final = merge(fixed, outs[: len(changing)], [hooks.as_array(x) for x in unchanged])
+    forwarded = [hooks.as_array(slices[v]) for v, s in zip(jaxpr.outvars[len(init_flat) :], same, strict=True) if s]
+    return out_tree.unflatten([*final, *merge(same, outs[len(changing) :], forwarded)])
 
 
 def _unchanged(jaxpr: Jaxpr, consts: int, carry: int) -> tuple[list[int], list[int], list[bool]]:
@@ -296,7 +302,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         *cond_consts, *unchanged, *body_consts, *unchanged, *changing, condition=intern(condition), body=intern(body),
         condition_consts=count + len(unchanged), body_consts=len(body_consts) + len(unchanged),
     )  # fmt: skip
-    return init_tree.unflatten(merge(fixed, outs, unchanged))
+    return init_tree.unflatten(merge(fixed, outs, [hooks.as_array(x) for x in unchanged]))
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: Any = None) -> Any:
@@ -349,7 +355,7 @@ def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, np.dtype]:
     """Bounds as Python ints where they are known, and the dtype of the index."""
     avals = [aval_of(b) for b in (lower, upper)]
     for bound, aval in zip((lower, upper), avals, strict=True):
-        if not dtypes.issubdtype(aval.dtype, (np.integer, np.floating)) or aval.shape != ():
+        if not (dtypes.issubdtype(aval.dtype, np.integer) or dtypes.issubdtype(aval.dtype, np.floating)) or aval.shape != ():
             raise TypeError(f"lax.fori_loop: lower and upper must be real scalars, got {bound!r} of type {aval.str_short()}")
     strong = [a for a in avals if not a.weak_type]
     dtype = dtypes.promote_types(avals[0].dtype, avals[1].dtype) if len(strong) != 1 else strong[0].dtype

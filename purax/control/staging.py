@@ -22,11 +22,12 @@ from purax.lazy import lazy
 from purax.pipeline import compile as compiling
 from purax.runtime import client, transfer
 from purax.runtime.array import Array
-from purax.transforms.flat import name_of
+from purax.transforms.flat import name_of, normal_argnums
+from purax.transforms.vjp import vjp
 
 __all__ = [
     "block_until_ready", "clear_caches", "copy_to_host_async", "device_get", "device_put", "effects_barrier",
-    "ensure_compile_time_eval", "eval_shape", "live_arrays", "make_jaxpr", "named_call", "named_scope", "print_environment_info", "typeof",
+    "ensure_compile_time_eval", "eval_shape", "fwd_and_bwd", "live_arrays", "make_jaxpr", "named_call", "named_scope", "print_environment_info", "typeof",
 ]  # fmt: skip
 
 metadata = lazy("importlib.metadata")
@@ -180,6 +181,47 @@ def live_arrays(platform: str | None = None) -> list[Any]:
     """All arrays that somebody still refers to (and that were not deleted), on a platform or on all."""
     found = [x for x in gc.get_objects() if type(x) is Array and not x.is_deleted()]
     return found if platform is None else [x for x in found if all(d.platform == platform for d in x.devices())]
+
+
+def fwd_and_bwd(
+    fun: Callable[..., Any], argnums: Any, has_aux: bool = False, jitted: bool = True
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The two halves of a derivative as functions that are compiled once each.
+
+    Parameters
+    ----------
+    fun : callable
+    argnums : int or sequence of int
+        Arguments to differentiate by.
+    has_aux : bool
+        `fun` returns `(output, auxiliary data)`.
+    jitted : bool
+
+    Returns
+    -------
+    forward : callable
+        `forward(*args, **kwargs)` gives `(output, residuals)`, followed by the auxiliary data if there are any.
+    backward : callable
+        `backward(residuals, cotangent)` gives the cotangents of the arguments.
+    """
+    single = isinstance(argnums, int)
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        positions = normal_argnums(argnums, len(args), name_of(fun))
+
+        def partial(*chosen: Any) -> Any:
+            full = list(args)
+            for i, value in zip(positions, chosen, strict=True):
+                full[i] = value
+            return fun(*full, **kwargs)
+
+        return vjp(partial, *[args[i] for i in positions], has_aux=has_aux)
+
+    def backward(residuals: Any, cotangent: Any) -> Any:
+        found = residuals(cotangent)
+        return found[0] if single else found
+
+    return (JitFunction(forward, _NO_OPTIONS), JitFunction(backward, _NO_OPTIONS)) if jitted else (forward, backward)
 
 
 def effects_barrier() -> None:

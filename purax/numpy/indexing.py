@@ -75,8 +75,12 @@ def getitem(x: Any, index: Any) -> Any:
 def _read_host(x: Any, value: np.ndarray, index: Any) -> Any:
     """Values on the host: a view for a basic index, a small copy for known index arrays; None where that is not so simple."""
     aval = x.aval
-    if type(aval.dtype) is dtypes.KeyDtype:
-        return None
+    if type(aval.dtype) is dtypes.KeyDtype:  # rows of words, whose last axes are not to be indexed
+        known = host_index(aval.shape, index, clip=True, limit=HOST_LIMIT)
+        if known is None:
+            return None
+        found = value[known]
+        return wrap_host(aval.update(shape=found.shape[: found.ndim - len(aval.dtype.key_shape)]), found)
     if type(index) is not int and not is_basic(index):
         index = host_index(aval.shape, index, clip=True, limit=HOST_LIMIT)
         if index is None:

@@ -135,7 +135,7 @@ def _counts(sizes: tuple[int, ...]) -> tuple[Any, Any]:
     return cast.convert_element_type(high, _UINT32), cast.convert_element_type(numbers, _UINT32)
 
 
-def _blocks(words: Any, sizes: tuple[int, ...], count: int | None = None) -> tuple[Any, Any]:
+def _blocks(words: Any, sizes: tuple[int, ...], count: int | None = None, for_keys: bool = False) -> tuple[Any, Any]:
     """Hash the numbers of the elements of an array of `sizes` under each key: two arrays `uint32[*keys, *sizes]`.
 
     With `count`, the plain order of older programs: counters from 0 to 2 * size - 1, the first half paired with the second.
@@ -153,7 +153,7 @@ def _blocks(words: Any, sizes: tuple[int, ...], count: int | None = None) -> tup
         target = (*keys, *sizes)
         k0, k1 = (shapes.broadcast_in_dim(k, target, range(len(keys))) for k in (k0, k1))
         high, low = (shapes.broadcast_in_dim(x, target, range(len(keys), len(target))) for x in (high, low))
-    return threefry2x32_p.bind(k0, k1, high, low)
+    return threefry2x32_p.bind(k0, k1, high, low, for_keys=for_keys)
 
 
 def _threefry_seed(seeds: Any) -> Any:
@@ -167,15 +167,15 @@ def _threefry_seed(seeds: Any) -> Any:
 def _threefry_split(words: Any, shape: tuple[int, ...], partitionable: bool) -> Any:
     keys = aval_of(words).shape[:-1]
     if partitionable:
-        return _stack(_blocks(words, shape))
+        return _stack(_blocks(words, shape, for_keys=True))
     size = math.prod(shape)
-    flat = shapes.concatenate(_blocks(words, (size,), 2 * size), len(keys))
+    flat = shapes.concatenate(_blocks(words, (size,), 2 * size, for_keys=True), len(keys))
     return shapes.reshape(flat, (*keys, *shape, 2))
 
 
 def _threefry_fold_in(words: Any, data: Any) -> Any:
     k0, k1 = _word(words, 0), _word(words, 1)
-    return _stack(threefry2x32_p.bind(k0, k1, shapes.full_like(data, 0), data))
+    return _stack(threefry2x32_p.bind(k0, k1, shapes.full_like(data, 0), data, for_keys=True))
 
 
 def _threefry_bits(words: Any, bit_width: int, shape: tuple[int, ...], partitionable: bool) -> Any:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Threefry-2x32 hash with 20 rounds: a block cipher of additions, rotations and exclusive ors on pairs of uint32 words.
 
-Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011). The compiled form has its rounds
-unrolled and stands in a private function, so that a program with many draws of one shape holds it once. Small draws are made
+Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011). The compiled form stands in a
+private function, so that a program with many draws of one shape holds it once; it has its rounds unrolled for many numbers, and
+in a loop for few. Small draws are made
 on the host: all blocks at once in one Python integer, a lane of 64 bits per block, which takes microseconds and no compile.
 """
 
@@ -25,7 +26,11 @@ __all__ = ["hash_on_host", "threefry2x32_p", "threefry_2x32"]
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA  # the third word of the key schedule is the exclusive or of the other two with this
 _UINT32 = np.dtype(np.uint32)
-_FEW = 16  # numbers that a loop makes quicker than unrolled rounds
+# XLA runs programs that it counts less than a thousand operations for in the calling thread, and counts a loop once: so few numbers
+# come quicker from a loop. And it writes unrolled rounds into each place that uses their result, again for each element there, but
+# not a loop: so keys are made in a loop, too.
+_FEW = 16
+_FEW_KEYS = 4096
 
 
 def _rounds(k0: Any, k1: Any, x0: Any, x1: Any, one: Any, mask: Any) -> tuple[Any, Any]:
@@ -42,11 +47,14 @@ def _rounds(k0: Any, k1: Any, x0: Any, x1: Any, one: Any, mask: Any) -> tuple[An
 
 
 class Threefry2x32(Primitive):
-    """Hash of the counter words `x0, x1` under the key words `k0, k1`; the key is one (scalars) or one per counter."""
+    """Hash of the counter words `x0, x1` under the key words `k0, k1`; the key is one (scalars) or one per counter.
+
+    With `for_keys`, the results are keys to hash with: see `_FEW_KEYS`.
+    """
 
     exact = True
 
-    def infer(self, k0: Any, k1: Any, x0: Any, x1: Any) -> Any:
+    def infer(self, k0: Any, k1: Any, x0: Any, x1: Any, *, for_keys: bool = False) -> Any:
         """Two arrays of uint32 of the counters' shape."""
         if any(a.dtype != _UINT32 for a in (k0, k1, x0, x1)):
             raise errors.DTypeError("key and counters must have dtype uint32")
@@ -55,110 +63,109 @@ class Threefry2x32(Primitive):
         out = array_aval(x0.shape, _UINT32, False, x0.varying.union(x1.varying, k0.varying, k1.varying))
         return (out, out)
 
-    def reference(self, k0: Any, k1: Any, x0: Any, x1: Any) -> Any:
+    def reference(self, k0: Any, k1: Any, x0: Any, x1: Any, *, for_keys: bool = False) -> Any:
         """The rounds in NumPy."""
         with np.errstate(over="ignore"):
             return tuple(map(np.asarray, _rounds(k0, k1, x0, x1, np.uint32(1), np.uint32(0xFFFFFFFF))))
 
-    def jvp(self, primals: Any, tangents: Any) -> Any:
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """Integers have no tangents."""
-        return self.bind(*primals), (None, None)
+        return self.bind(*primals, **params), (None, None)
 
-    def batch(self, axis: Any, values: Any, dims: Any) -> Any:
+    def batch(self, axis: Any, values: Any, dims: Any, **params: Any) -> Any:
         """A key per counter where the key is mapped, else the same key for all."""
         keys, counters = values[:2], values[2:]
         if dims[0] is None and dims[1] is None and aval_of(keys[0]).ndim == 0:
             counters, dim = operands.align(axis, counters, dims[2:])
-            return self.bind(*keys, *counters), (dim, dim)
+            return self.bind(*keys, *counters, **params), (dim, dim)
         counters = [operands.to_front(axis, x, d) for x, d in zip(counters, dims[2:], strict=True)]
         target = aval_of(counters[0]).shape
         keys = [operands.to_front(axis, k, d) for k, d in zip(keys, dims[:2], strict=True)]
         keys = [k if aval_of(k).shape == target else shape.broadcast_in_dim(k, target, (0,)) for k in keys]
-        return self.bind(*keys, *counters), (0, 0)
+        return self.bind(*keys, *counters, **params), (0, 0)
 
-    def lower(self, b: Any, ins: Any, outs: Any) -> Any:
-        """Call of a private function with the unrolled rounds, made once per module and type."""
-        key = ("threefry2x32", *[x.aval for x in ins])
+    def lower(self, b: Any, ins: Any, outs: Any, *, for_keys: bool = False) -> Any:
+        """Call of a private function with the rounds, made once per module and type."""
+        avals = [x.aval for x in ins]
+        looped = outs[0].size <= (_FEW_KEYS if for_keys else _FEW)
+        key = ("threefry2x32", looped, *avals)
         name = b.module.called.get(key)
         if name is None:
             name = b.module.called[key] = b.module.unique("threefry2x32")
-            b.module.functions.append(_function(b.module, name, [x.aval for x in ins], outs[0]))
+            b.module.functions.append(_function(b.module, name, avals, outs[0], _loop if looped else _unrolled))
         types = ", ".join(x.hlo for x in ins)
         return b.emit_many(
             f"func.call @{name}({', '.join(map(str, ins))}) : ({types}) -> ({outs[0].hlo}, {outs[1].hlo})", outs
         )
 
 
-def _function(module: Any, name: str, avals: list[Any], out: Any) -> str:
+def _apply(b: Builder, operation: str, x: Value, y: Value | int) -> Value:
+    if isinstance(y, int):
+        y = b.constant(y, x.aval)
+    return b.emit(f"stablehlo.{operation} {x}, {y} : {x.hlo}", x.aval)
+
+
+def _turn(b: Builder, x: Value, left: Value | int, right: Value | int) -> Value:
+    return _apply(b, "or", _apply(b, "shift_left", x, left), _apply(b, "shift_right_logical", x, right))
+
+
+def _function(module: Any, name: str, avals: list[Any], out: Any, rounds: Any) -> str:
+    """The private function: the key schedule and the addition of the key before the rounds."""
     b = Builder(module)
     k0, k1, x0, x1 = [Value(f"%arg{i}", aval) for i, aval in enumerate(avals)]
-
-    def apply(operation: str, x: Value, y: Value | int) -> Value:
-        if isinstance(y, int):
-            y = b.constant(y, x.aval)
-        return b.emit(f"stablehlo.{operation} {x}, {y} : {x.hlo}", x.aval)
-
-    keys = [k0, k1, apply("xor", apply("xor", k0, k1), _PARITY)]
-    x0, x1 = (apply("add", x, b.broadcast(k, (), out)) for x, k in ((x0, k0), (x1, k1)))
-    if out.size <= _FEW and not k0.shape:
-        x0, x1 = _loop(b, keys, x0, x1, out)
-        return _text(name, avals, b, x0, x1)
-    for step in range(5):
-        for r in _ROTATIONS[step & 1]:
-            x0 = apply("add", x0, x1)
-            turned = apply("or", apply("shift_left", x1, r), apply("shift_right_logical", x1, 32 - r))
-            x1 = apply("xor", turned, x0)
-        if BARRIER and out.size <= BARRIER and step==4: pass
-        x0 = apply("add", x0, b.broadcast(keys[(step + 1) % 3], (), out))
-        # The step's number is added to the key word, which is a scalar where there is one key.
-        x1 = apply("add", x1, b.broadcast(apply("add", keys[(step + 2) % 3], step + 1), (), out))
-    if out.size <= BARRIER:
-        x0, x1 = b.emit_many(f"stablehlo.optimization_barrier {x0}, {x1} : {out.hlo}, {out.hlo}", (out, out))
-    return _text(name, avals, b, x0, x1)
-
-
-BARRIER = 0
-
-
-def _text(name: str, avals: list[Any], b: Builder, x0: Value, x1: Value) -> str:
+    keys = [k0, k1, _apply(b, "xor", _apply(b, "xor", k0, k1), _PARITY)]
+    x0, x1 = (_apply(b, "add", x, b.broadcast(k, (), out)) for x, k in ((x0, k0), (x1, k1)))
+    x0, x1 = rounds(b, keys, x0, x1)
     head = ", ".join(f"%arg{i}: {aval.hlo}" for i, aval in enumerate(avals))
     body = "\n".join(b.lines)
-    return f"func.func private @{name}({head}) -> ({x0.hlo}, {x1.hlo}) {{\n{body}\nreturn {x0}, {x1} : {x0.hlo}, {x1.hlo}\n}}"
+    return f"func.func private @{name}({head}) -> ({out.hlo}, {out.hlo}) {{\n{body}\nreturn {x0}, {x1} : {out.hlo}, {out.hlo}\n}}"
 
 
-def _loop(b: Builder, keys: list[Value], x0: Value, x1: Value, out: Any) -> list[Value]:
-    """The rounds as a loop of five steps.
+def _unrolled(b: Builder, keys: list[Value], x0: Value, x1: Value) -> list[Value]:
+    """The rounds one after another."""
+    for step in range(5):
+        for r in _ROTATIONS[step & 1]:
+            x0 = _apply(b, "add", x0, x1)
+            x1 = _apply(b, "xor", _turn(b, x1, r, 32 - r), x0)
+        x0 = _apply(b, "add", x0, b.broadcast(keys[(step + 1) % 3], (), x0.aval))
+        # The step's number is added to the key word, which is a scalar where there is one key.
+        x1 = _apply(b, "add", x1, b.broadcast(_apply(b, "add", keys[(step + 2) % 3], step + 1), (), x1.aval))
+    return [x0, x1]
 
-    XLA runs programs that it counts less than a thousand operations for in the calling thread, and counts a loop once:
-    a few numbers come quicker from a loop than from the unrolled rounds, which would go to another thread.
-    """
-    index, word, six = (array_aval(s, _UINT32) for s in ((), (1,), (6,)))
-    wide = [b.reshape(k, (1,)) for k in (keys[1], keys[2], keys[0]) * 2]
-    types = ", ".join([word.hlo] * 6)
-    table = b.emit(f"stablehlo.concatenate {', '.join(map(str, wide))}, dim = 0 : ({types}) -> {six.hlo}", six)
+
+def _loop(b: Builder, keys: list[Value], x0: Value, x1: Value) -> list[Value]:
+    """The rounds as a loop of five steps, with tables of rotations and of the key words that are added."""
+    index, out, own = array_aval((), _UINT32), x0.aval, keys[0].aval
+    row, rows = own.update(shape=(1, *own.shape)), own.update(shape=(6, *own.shape))
+    parts = [b.reshape(k, row.shape) for k in (keys[1], keys[2], keys[0]) * 2]
+    types = ", ".join([row.hlo] * 6)
+    table = b.emit(f"stablehlo.concatenate {', '.join(map(str, parts))}, dim = 0 : ({types}) -> {rows.hlo}", rows)
     turns = np.array([_ROTATIONS[step & 1] for step in range(5)], np.uint32).reshape(-1)
     rotations = b.constant(turns, array_aval(turns.shape, _UINT32))
 
-    def body(b: Builder, i: Value, x0: Value, x1: Value) -> list[Value]:
-        def apply(operation: str, x: Value, y: Value) -> Value:
-            return b.emit(f"stablehlo.{operation} {x}, {y} : {x.hlo}", x.aval)
+    def entry(b: Builder, x: Value, at: Value) -> Value:
+        """`x[at]`."""
+        zero, one = b.constant(0, index), x.aval.update(shape=(1, *x.shape[1:]))
+        starts = [at, *[zero] * (x.aval.ndim - 1)]
+        places, types = ", ".join(map(str, starts)), ", ".join([index.hlo] * len(starts))
+        sizes = ", ".join(map(str, one.shape))
+        piece = b.emit(
+            f"stablehlo.dynamic_slice {x}, {places}, sizes = [{sizes}] : ({x.hlo}, {types}) -> {one.hlo}", one
+        )
+        return b.reshape(piece, one.shape[1:])
 
-        def entry(x: Value, at: Value) -> Value:
-            piece = b.emit(f"stablehlo.dynamic_slice {x}, {at}, sizes = [1] : ({x.hlo}, {at.hlo}) -> {word.hlo}", word)
-            return b.reshape(piece, ())
-
-        one, full = b.constant(1, index), b.constant(32, index)
-        place = apply("multiply", i, b.constant(4, index))
+    def step(b: Builder, i: Value, x0: Value, x1: Value) -> list[Value]:
+        place = _apply(b, "multiply", i, 4)
         for _ in range(4):
-            r = entry(rotations, place)
-            left, right = (b.broadcast(y, (), out) for y in (r, apply("subtract", full, r)))
-            x0 = apply("add", x0, x1)
-            x1 = apply("xor", apply("or", apply("shift_left", x1, left), apply("shift_right_logical", x1, right)), x0)
-            place = apply("add", place, one)
-        following = apply("add", i, one)
-        x0 = apply("add", x0, b.broadcast(entry(table, i), (), out))
-        x1 = apply("add", x1, b.broadcast(apply("add", entry(table, following), following), (), out))
-        return [following, x0, x1]
+            r = entry(b, rotations, place)
+            left, right = (b.broadcast(y, (), out) for y in (r, _apply(b, "subtract", b.constant(32, index), r)))
+            x0 = _apply(b, "add", x0, x1)
+            x1 = _apply(b, "xor", _turn(b, x1, left, right), x0)
+            place = _apply(b, "add", place, 1)
+        following = _apply(b, "add", i, 1)
+        x0 = _apply(b, "add", x0, b.broadcast(entry(b, table, i), (), out))
+        x1 = _apply(b, "add", x1, b.broadcast(entry(b, table, following), (), out))
+        return [following, x0, _apply(b, "add", x1, b.broadcast(following, (), out))]
 
     def unfinished(b: Builder, i: Value, x0: Value, x1: Value) -> list[Value]:
         flag = array_aval((), np.dtype(np.bool_))
@@ -166,9 +173,9 @@ def _loop(b: Builder, keys: list[Value], x0: Value, x1: Value, out: Any) -> list
         return [b.emit(f"stablehlo.compare LT, {i}, {five}, UNSIGNED : ({i.hlo}, {five.hlo}) -> {flag.hlo}", flag)]
 
     state = [b.constant(0, index), x0, x1]
-    hlo = ", ".join(x.hlo for x in state)
-    avals = [x.aval for x in state]
-    text = f'"stablehlo.while"({", ".join(map(str, state))}) ({b.block(avals, unfinished)}, {b.block(avals, body)}) : ({hlo}) -> ({hlo})'
+    avals, types = [x.aval for x in state], ", ".join(x.hlo for x in state)
+    regions = f"{b.block(avals, unfinished)}, {b.block(avals, step)}"
+    text = f'"stablehlo.while"({", ".join(map(str, state))}) ({regions}) : ({types}) -> ({types})'
     return b.emit_many(text, avals)[1:]
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import pathlib
@@ -127,6 +128,7 @@ def _installed(name: str) -> bool:
     return finder is not None and finder() is not None
 
 
+@functools.cache
 def _package_folders(package: str) -> list[pathlib.Path]:
     spec = importlib.util.find_spec(package)
     return [] if spec is None else [pathlib.Path(folder) for folder in spec.submodule_search_locations or ()]

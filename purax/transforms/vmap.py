@@ -43,7 +43,7 @@ class BatchTracer(Tracer):
 
     def origin(self) -> str:
         """Why there is no single value."""
-        return "inside vmap it stands for one lane of many, so"
+        return "inside vmap it stands for one lane of many"
 
 
 class BatchTrace(Trace):

@@ -9,6 +9,7 @@ from purax import events, lax
 from purax import numpy as pnp
 from purax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from purax.sharding import PartitionSpec as P
+from purax.sharding.named import from_tiles
 
 pytestmark = pytest.mark.devices
 
@@ -194,3 +195,15 @@ def test_the_second_call_compiles_nothing():
         fun(x)
         fun(x + 0)
     assert not [e for e in seen if type(e).__name__ in ("Traced", "Lowered") and e.name == fun.__name__]
+
+
+def test_what_the_compiler_says_of_results_is_told_in_the_axes_of_the_mesh():
+    mesh = purax.make_mesh((2, 4), ("x", "y"))
+    for spec in (P(), P("x"), P("y", "x"), P(None, ("x", "y")), P(("y", "x"))):
+        sharding = NamedSharding(mesh, spec)
+        places = np.array(sharding.device_indices(2))
+        cuts = (*sharding.dimension_cuts(2), 8 // int(np.prod(sharding.dimension_cuts(2))))
+        numbers = np.lexsort((np.arange(8), places[:, 1], places[:, 0]))
+        assert from_tiles(mesh, 2, (cuts, numbers.tolist())).spec == spec
+    part_of_an_axis = from_tiles(Mesh(purax.devices()[:4], ("x",)), 2, ((2, 2), [0, 1, 2, 3]))
+    assert part_of_an_axis.shard_shape((4, 4)) == (2, 2)

@@ -20,6 +20,7 @@ from purax.pipeline.compile import compile_jaxpr
 from purax.pipeline.evaluate import as_array, evaluate, quiet
 from purax.transforms.jvp import jvp_flat
 from purax.transforms.reverse import linearize_flat
+from purax.transforms.transpose import linear_transpose
 from purax.transforms.vmap import batch_flat
 from tests.laws.gather import (
     BAD_SAMPLES,
@@ -179,6 +180,32 @@ def test_forward_and_reverse_mode_are_adjoint(sample):
         if np.isfinite(forward):
             # The real part: for maps between real and complex spaces the pairing Re(sum(t * c)) is the one that is kept.
             np.testing.assert_allclose(np.real(reverse), np.real(forward), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("sample", [s for s in SAMPLES if s.linear], ids=label)
+def test_the_transpose_rule_is_the_adjoint(sample):
+    rng = rng_of(sample)
+    with contexts.enable_x64(True), on_reference():
+        operands = [widened(x) for x in sample.operands]
+
+        def drawn():
+            return [rng.standard_normal(operands[i].shape).astype(operands[i].dtype) for i in sample.linear]
+
+        def linear(*given):
+            chosen = dict(zip(sample.linear, given, strict=True))
+            return list(sample.apply(*[chosen.get(i, x) for i, x in enumerate(operands)]))
+
+        x, y = drawn(), drawn()
+        outs, others = [np.asarray(o) for o in linear(*x)], [np.asarray(o) for o in linear(*y)]
+        for total, one, other in zip(linear(*[a + b for a, b in zip(x, y, strict=True)]), outs, others, strict=True):
+            close = max(1e-9, tolerance_of(sample, one.dtype))
+            np.testing.assert_allclose(widened(np.asarray(total)), widened(one) + widened(other), rtol=close, atol=close)
+        cotangents = [rng.standard_normal(o.shape).astype(o.dtype) for o in outs]
+        pulled = linear_transpose(linear, *x)(cotangents)
+        forward = sum(np.sum(widened(o) * widened(c)) for o, c in zip(outs, cotangents, strict=True))
+        reverse = sum(np.sum(a * widened(np.asarray(p))) for a, p in zip(x, pulled, strict=True))
+        close = max([1e-9, *[tolerance_of(sample, o.dtype) for o in outs]])
+        np.testing.assert_allclose(np.real(reverse), np.real(forward), rtol=close, atol=close)
 
 
 @pytest.mark.parametrize("sample", smooth_samples(), ids=label)

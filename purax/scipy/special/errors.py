@@ -109,7 +109,8 @@ def erfcx_formula(x: Any) -> Any:
     size = pnp.abs(x)
     value = chebyshev(_erfcx_scaled, -1.0, 1.0, 40, whole_line(size, 3.75)) / (1 + 2 * size)
     below = x < 0
-    return pnp.where(below, 2 / split_square(pnp.where(below, x, 0)) - value, value)
+    grown = pnp.where(below, pnp.maximum(x, -30.0), 0)  # at -30 it overflows
+    return pnp.where(below, 2 / split_square(grown) - value, value)
 
 
 erfcx_p = Elementwise(

@@ -323,7 +323,7 @@ def _riemann_formula(s: Any) -> Any:
     sine = pnp.sin((math.pi / 2) * pnp.fmod(pnp.where(left, s, 0), 4.0))
     sine = pnp.where(pnp.fmod(s, 2.0) == 0, 0, sine)
     mirror = 2 * pnp.exp((s - 1) * math.log(2 * math.pi) + special.lgamma(pnp.where(left, right, 1))) * sine * value
-    return pnp.where(left, mirror, pnp.where(s == 1, np.inf, value))
+    return pnp.where(left, mirror, pnp.where(s == 1, np.inf, pnp.where(s > 64, 1, value)))
 
 
 riemann_zeta_p = Elementwise(

@@ -86,7 +86,9 @@ def _expi_formula(x: Any) -> Any:
     near = x <= 6
     small = pnp.where(positive & near, x, 1)
     shift = (small - ROOT) - ROOT_REST
-    inner = pnp.log1p(shift / ROOT) + shift * chebyshev(_expi_near, 0.0, 6.0, 40, small)
+    close = small > 0.2
+    root_log = pnp.where(close, pnp.log1p(pnp.where(close, shift, 0) / ROOT), pnp.log(small / ROOT))
+    inner = root_log + shift * chebyshev(_expi_near, 0.0, 6.0, 40, small)
     large = pnp.where(near, 6, x)
     u = 1 / large
     outer = chebyshev(_expi_far, 0.0, 1 / 48, 30, pnp.minimum(u, 1 / 48))
@@ -200,7 +202,7 @@ def _sici_formula(x: Any, *, cosine: bool) -> Any:
     if cosine:
         inner = EULER + pnp.log(small) + square * chebyshev(_cosine_near, 0.0, 16.0, 24, square)
         value = pnp.where(near, inner, f * s - g * c)
-        return pnp.where(x == -np.inf, np.nan, value)
+        return pnp.where(pnp.isinf(x), pnp.where(x > 0, 0, np.nan), value)
     value = pnp.where(near, small * chebyshev(_sine_near, 0.0, 16.0, 24, square), math.pi / 2 - f * c - g * s)
     return pnp.where(pnp.isnan(x), np.nan, pnp.sign(x) * value)
 
