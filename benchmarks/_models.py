@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training steps of ordinary size, by the public names that purax and JAX share: `MODELS[name](ns) -> (step, arguments)`."""
 
+import itertools
+
 import numpy as np
 
 
@@ -40,7 +42,7 @@ def mlp(ns):
         return cross_entropy(ns, x @ w + b, y)
 
     sizes = (64, 256, 256, 10)
-    params = [(weights(m, n), np.zeros(n, np.float32)) for m, n in zip(sizes[:-1], sizes[1:], strict=True)]
+    params = [(weights(m, n), np.zeros(n, np.float32)) for m, n in itertools.pairwise(sizes)]
     return descend(ns, loss), on_device(ns, params, weights(128, 64), np.arange(128, dtype=np.int32) % 10)
 
 

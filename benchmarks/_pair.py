@@ -58,10 +58,19 @@ class Side:
 
     def __init__(self, script: str, implementation: str, python: str) -> None:
         self.name = implementation
-        environment = {**os.environ, "PURAX_CACHE": "off", "JAX_ENABLE_COMPILATION_CACHE": "false", "JAX_PLATFORMS": "cpu"}
+        environment = {
+            **os.environ,
+            "PURAX_CACHE": "off",
+            "JAX_ENABLE_COMPILATION_CACHE": "false",
+            "JAX_PLATFORMS": "cpu",
+        }
         environment["PURAX_PLATFORMS"] = "cpu"
         self.process = subprocess.Popen(
-            [python, script, "--child", implementation], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            [python, script, "--child", implementation],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
         )
 
     def ask(self, question: Any) -> Any:

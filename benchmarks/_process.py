@@ -29,7 +29,9 @@ def seconds(python: str, program: str, environment: dict[str, str]) -> float:
     return float(done.stdout.splitlines()[-1])
 
 
-def main(question: str, programs: dict[str, str], environment: Callable[[str, str], dict[str, str]] | None = None) -> None:
+def main(
+    question: str, programs: dict[str, str], environment: Callable[[str, str], dict[str, str]] | None = None
+) -> None:
     """Run the programs; `environment(side, case)` gives variables for each run."""
     options = arguments()
     sides: dict[str, str] = {"purax": sys.executable}

@@ -9,8 +9,12 @@ STOP = "\nprint(time.perf_counter() - started)"
 PROGRAMS = {
     "import": CLOCK + "import {name}" + STOP,
     "import numpy API, make an array": CLOCK + "import {name}.numpy as xp; xp.ones(3).block_until_ready()" + STOP,
-    "first eager gradient": CLOCK + "import {name}; {name}.grad(lambda x: {name}.numpy.sin(x) * x)(1.0).block_until_ready()" + STOP,
-    "first compiled call": CLOCK + "import {name}; {name}.jit(lambda x: {name}.numpy.sin(x) * x)(1.0).block_until_ready()" + STOP,
+    "first eager gradient": CLOCK
+    + "import {name}; {name}.grad(lambda x: {name}.numpy.sin(x) * x)(1.0).block_until_ready()"
+    + STOP,
+    "first compiled call": CLOCK
+    + "import {name}; {name}.jit(lambda x: {name}.numpy.sin(x) * x)(1.0).block_until_ready()"
+    + STOP,
 }
 
 

@@ -20,7 +20,11 @@ FILLED = {side: tempfile.mkdtemp(prefix=f"bench-start-{side}-") for side in ("pu
 def environment(side, case):
     """A new folder for each cold start; one for all warm ones, which the first round fills (the median leaves it out)."""
     folder = FILLED[side] if case == "warm" else tempfile.mkdtemp(prefix="bench-start-cold-")
-    jax = {"JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0"}
+    jax = {
+        "JAX_COMPILATION_CACHE_DIR": folder,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
+    }
     return {"PURAX_CACHE": "on", "PURAX_CACHE_DIR": folder} if side == "purax" else jax
 
 

@@ -21,6 +21,7 @@ from purax.primitives.cumulative import *
 from purax.primitives.dot_algorithm import *
 from purax.primitives.elementwise import *
 from purax.primitives.fft import *
+from purax.primitives.generator import *
 from purax.primitives.indexing import *
 from purax.primitives.ragged import *
 from purax.primitives.reducer import *

@@ -12,10 +12,10 @@ from purax import dtypes, errors
 from purax.core.aval import array_aval
 from purax.core.primitive import Primitive, Undefined
 from purax.core.trace import aval_of
-from purax.primitives import indexing
+from purax.primitives import elementwise, indexing, operands
 from purax.primitives import shape as shapes
 
-__all__ = ["RandomAlgorithm", "rng_bit_generator", "rng_bit_generator_p"]
+__all__ = ["RandomAlgorithm", "rng_bit_generator", "rng_bit_generator_p", "rng_uniform", "rng_uniform_p"]
 
 
 class RandomAlgorithm(enum.IntEnum):
@@ -68,7 +68,43 @@ class RngBitGenerator(Primitive):
         return [state, b.convert(bits, dtype)]
 
 
+class RngUniform(Primitive):
+    """Uniform numbers between two limits from the platform's own state."""
+
+    reference = Undefined("its numbers are the platform's choice")
+
+    def infer(self, low: Any, high: Any, *, shape: tuple[int, ...]) -> Any:
+        """Numbers of the dtype of the limits, which are scalars."""
+        if low.dtype != high.dtype or low.shape or high.shape:
+            raise errors.ShapeError(
+                f"the limits must be scalars of one dtype, got {low.str_short()} and {high.str_short()}"
+            )
+        return (array_aval(shape, low.dtype, False, low.varying | high.varying),)
+
+    def jvp(self, primals: Any, tangents: Any, *, shape: Any) -> Any:
+        """Draws are constants."""
+        return self.bind(*primals, shape=shape), (None,)
+
+    def batch(self, axis: Any, values: Any, dims: Any, *, shape: Any) -> Any:
+        """Numbers between 0 and 1 for all lanes, moved between the limits of each."""
+        low, high = (
+            shapes.broadcast_in_dim(operands.to_front(axis, x, d), (axis.size, *shape), (0,))
+            for x, d in zip(values, dims, strict=True)
+        )
+        dtype = aval_of(low).dtype
+        unit = self.bind1(shapes.scalar(0, dtype), shapes.scalar(1, dtype), shape=(axis.size, *shape))
+        return (elementwise.add(low, elementwise.mul(unit, elementwise.sub(high, low))),), (0,)
+
+    def lower(self, b: Any, ins: Any, outs: Any, *, shape: Any) -> Any:
+        """`rng`."""
+        (low, high), (out,) = ins, outs
+        sizes = b.constant(np.array(shape, np.int64), array_aval((len(shape),), np.dtype(np.int64)))
+        types = f"({low.hlo}, {high.hlo}, {sizes.hlo}) -> {out.hlo}"
+        return [b.emit(f"stablehlo.rng {low}, {high}, {sizes}, distribution = UNIFORM : {types}", out)]
+
+
 rng_bit_generator_p = RngBitGenerator("rng_bit_generator")
+rng_uniform_p = RngUniform("rng_uniform")
 
 
 def rng_bit_generator(
@@ -101,3 +137,19 @@ def rng_bit_generator(
     if dtype not in dtypes.UNSIGNED or dtype.itemsize * 8 not in (8, 16, 32, 64):
         raise TypeError(f"rng_bit_generator: unsupported dtype {dtype}")
     return rng_bit_generator_p.bind(key, shape=shapes.canonical_shape(shape), dtype=dtype, algorithm=int(algorithm))
+
+
+def rng_uniform(a: Any, b: Any, shape: Any) -> Any:
+    """Uniform numbers from [a, b) out of a state that the platform keeps: neither pure nor reproducible.
+
+    Parameters
+    ----------
+    a, b : floating or integer scalars
+        Of one dtype.
+    shape : sequence of int
+
+    Returns
+    -------
+    array of `shape` and of the dtype of the limits
+    """
+    return rng_uniform_p.bind1(*operands.coerce("rng_uniform", a, b), shape=shapes.canonical_shape(shape))

@@ -22,7 +22,9 @@ def by_index(xs):
 
 
 @pytest.mark.parametrize(
-    "function", [running, pnp.cumsum, by_index, lambda xs: lax.associative_scan(pnp.add, xs)], ids=["scan", "cumsum", "fori", "associative"]
+    "function",
+    [running, pnp.cumsum, by_index, lambda xs: lax.associative_scan(pnp.add, xs)],
+    ids=["scan", "cumsum", "fori", "associative"],
 )
 @pytest.mark.parametrize("jacobian", [purax.jacrev, purax.jacfwd])
 def test_the_jacobian_of_a_running_sum_is_lower_triangular(function, jacobian):

@@ -30,7 +30,12 @@ from purax import numpy as pnp
 def test_a_value_that_was_not_selected_leaves_the_gradient_alone(function, point, slope):
     value, tangent = purax.jvp(function, (point,), (1.0,))
     assert np.isfinite(value)
-    for got in (tangent, grad(function)(point), purax.jit(grad(function))(point), purax.vmap(grad(function))(pnp.array([point]))[0]):
+    for got in (
+        tangent,
+        grad(function)(point),
+        purax.jit(grad(function))(point),
+        purax.vmap(grad(function))(pnp.array([point]))[0],
+    ):
         assert float(got) == slope
 
 
@@ -85,7 +90,7 @@ def test_powers_of_zero_have_the_slope_of_the_polynomial(exponent, slope):
 def test_the_second_derivative_of_even_functions_at_their_minimum_is_not_lost():
     np.testing.assert_allclose(grad(grad(lambda t: pnp.i0(2 * t - 1)))(0.5), 2.0, rtol=1e-5)
     np.testing.assert_allclose(grad(grad(pnp.i0))(0.0), 0.5, rtol=1e-5)
-    np.testing.assert_allclose(grad(grad(pnp.sinc))(0.0), -np.pi**2 / 3, rtol=1e-5)
+    np.testing.assert_allclose(grad(grad(pnp.sinc))(0.0), -(np.pi**2) / 3, rtol=1e-5)
     np.testing.assert_allclose(grad(grad(lambda x: abs(x) ** 2))(0.0), 2.0)
 
 
@@ -126,7 +131,9 @@ def test_a_row_without_any_element_has_no_nan_in_its_gradient():
     nothing = np.array([False, False])
     np.testing.assert_array_equal(nn.softmax(pnp.array([1.0, 2.0]), where=nothing), [0, 0])
     for function in (nn.softmax, nn.log_softmax):
-        np.testing.assert_array_equal(grad(lambda x, f=function: f(x, where=nothing).sum())(pnp.array([1.0, 2.0])), [0, 0])
+        np.testing.assert_array_equal(
+            grad(lambda x, f=function: f(x, where=nothing).sum())(pnp.array([1.0, 2.0])), [0, 0]
+        )
 
 
 # --- complex gradients (jax#979) -----------------------------------------------------------------------------------------------

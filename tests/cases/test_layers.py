@@ -25,7 +25,11 @@ def test_batch_norm_keeps_the_spread_of_data_far_from_zero():
 
 def test_the_other_normalizations_keep_it_as_well():
     rows = FAR.T
-    for layer, data in ((linen.LayerNorm(), rows), (linen.GroupNorm(num_groups=1), rows), (linen.InstanceNorm(), rows[:, :, None])):
+    for layer, data in (
+        (linen.LayerNorm(), rows),
+        (linen.GroupNorm(num_groups=1), rows),
+        (linen.InstanceNorm(), rows[:, :, None]),
+    ):
         normal = layer.init_with_output(random.key(0), data)[0]
         np.testing.assert_allclose(np.asarray(normal).std(1), 1.0, atol=2e-3)
     np.testing.assert_allclose(np.asarray(nn.standardize(FAR, axis=0)).std(0), 1.0, atol=2e-3)
@@ -59,10 +63,14 @@ AS_GRADIENT, AS_CONVOLUTION = [1, 10, 102, 20, 203, 30, 300], [100, 10, 201, 20,
 
 @pytest.mark.parametrize(("transpose_kernel", "expected"), [(True, AS_GRADIENT), (False, AS_CONVOLUTION)])
 def test_a_transposed_convolution_has_both_kernel_orders(transpose_kernel, expected):
-    layer = linen.ConvTranspose(1, (3,), strides=(2,), padding="VALID", use_bias=False, transpose_kernel=transpose_kernel)
+    layer = linen.ConvTranspose(
+        1, (3,), strides=(2,), padding="VALID", use_bias=False, transpose_kernel=transpose_kernel
+    )
     np.testing.assert_array_equal(layer.apply({"params": {"kernel": KERNEL}}, X).ravel(), expected)
     dimensions = ("NHC", "HIO", "NHC")
-    direct = lax.conv_transpose(X, KERNEL, (2,), "VALID", dimension_numbers=dimensions, transpose_kernel=transpose_kernel)
+    direct = lax.conv_transpose(
+        X, KERNEL, (2,), "VALID", dimension_numbers=dimensions, transpose_kernel=transpose_kernel
+    )
     np.testing.assert_array_equal(direct.ravel(), expected)
 
 
@@ -79,7 +87,12 @@ IMAGE = np.arange(6.0, dtype=np.float32).reshape(1, 2, 3, 1)
 
 @pytest.mark.parametrize(
     ("row", "column", "expected"),
-    [(1, 0, [[2, 0, 1], [5, 3, 4]]), (1, 2, [[1, 2, 0], [4, 5, 3]]), (0, 1, [[3, 4, 5], [0, 1, 2]]), (1, 1, [[0, 1, 2], [3, 4, 5]])],
+    [
+        (1, 0, [[2, 0, 1], [5, 3, 4]]),
+        (1, 2, [[1, 2, 0], [4, 5, 3]]),
+        (0, 1, [[3, 4, 5], [0, 1, 2]]),
+        (1, 1, [[0, 1, 2], [3, 4, 5]]),
+    ],
     ids=["left", "right", "above", "centre"],
 )
 def test_circular_padding_wraps_the_axis_of_the_neighbour(row, column, expected):

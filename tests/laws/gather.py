@@ -59,6 +59,7 @@ WITHOUT_SAMPLES: dict[str, str] = dict.fromkeys(
 ) | {
     "name": "means something to checkpoint policies only",
     "rng_bit_generator": "its bits are the platform's choice",
+    "rng_uniform": "its numbers are the platform's choice",
     "sharding_constraint": "means something on a mesh only",
 }
 

@@ -95,7 +95,9 @@ def expit(x: Any) -> Any:
 def logit(x: Any) -> Any:
     """log(x / (1 - x)), the inverse of `expit`."""
     (x,) = promote_inexact("logit", x)
-    return pnp.log(x / (1 - x))
+    middle = pnp.abs(x - 0.5) < 0.2
+    inner = pnp.where(middle, x, 0.5)
+    return pnp.where(middle, pnp.log1p((2 * inner - 1) / (1 - inner)), pnp.log(x / (1 - x)))
 
 
 def log_softmax(x: Any, /, *, axis: Any = None) -> Any:

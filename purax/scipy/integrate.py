@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integrals of sampled functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from purax import numpy as pnp
+
+__all__ = ["trapezoid"]
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Integral of samples by the trapezoidal rule, as `purax.numpy.trapezoid`."""
+    return pnp.trapezoid(y, x, dx, axis)

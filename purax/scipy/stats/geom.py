@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The geometric distribution: trials of probability p until the first success."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from purax import numpy as pnp
+from purax.numpy.promotion import promote_inexact
+from purax.scipy import special
+
+__all__ = ["logpmf", "pmf"]
+
+
+def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
+    """Logarithm of the probability of k."""
+    k, p, loc = promote_inexact("geom.logpmf", k, p, loc)
+    y = k - loc
+    valid = y > 0
+    safe = pnp.where(valid, y, 1)
+    return pnp.where(valid, special.xlog1py(safe - 1, -p) + pnp.log(p), -np.inf)
+
+
+def pmf(k: Any, p: Any, loc: Any = 0) -> Any:
+    """Probability of k."""
+    return pnp.exp(logpmf(k, p, loc))

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gumbel's distribution of minima, with mode `loc` and scale `scale`; NaN unless scale > 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from purax import numpy as pnp
+from purax.numpy.promotion import promote_inexact
+from purax.scipy.stats import _common as common
+
+__all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
+
+
+def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of the density."""
+    x, loc, scale = promote_inexact("gumbel_l.logpdf", x, loc, scale)
+    y = common.unit(x, loc, scale)
+    return pnp.where(scale > 0, y - pnp.exp(y) - pnp.log(scale), np.nan)
+
+
+def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Density."""
+    return pnp.exp(logpdf(x, loc, scale))
+
+
+def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Probability of values up to x."""
+    x, loc, scale = promote_inexact("gumbel_l.cdf", x, loc, scale)
+    y = common.unit(x, loc, scale)
+    return -pnp.expm1(logsf(x, loc, scale))
+
+
+def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of `cdf`."""
+    x, loc, scale = promote_inexact("gumbel_l.logcdf", x, loc, scale)
+    y = common.unit(x, loc, scale)
+    return pnp.where(scale > 0, common.log1mexp(pnp.exp(y)), np.nan)
+
+
+def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Probability of values above x."""
+    x, loc, scale = promote_inexact("gumbel_l.sf", x, loc, scale)
+    y = common.unit(x, loc, scale)
+    return pnp.exp(logsf(x, loc, scale))
+
+
+def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """Logarithm of `sf`."""
+    x, loc, scale = promote_inexact("gumbel_l.logsf", x, loc, scale)
+    y = common.unit(x, loc, scale)
+    return pnp.where(scale > 0, -pnp.exp(y), np.nan)
+
+
+def ppf(p: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    """The inverse of `cdf`; NaN outside [0, 1]."""
+    p, loc, scale = promote_inexact("gumbel_l.ppf", p, loc, scale)
+    return pnp.where(scale > 0, loc + scale * pnp.log(-pnp.log1p(-p)), np.nan)

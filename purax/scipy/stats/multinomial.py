@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The multinomial distribution: counts of outcomes in n trials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from purax import numpy as pnp
+from purax.numpy.promotion import check_arraylike, promote_dtypes_inexact
+from purax.scipy import special
+
+__all__ = ["logpmf", "pmf"]
+
+
+def logpmf(x: Any, n: Any, p: Any) -> Any:
+    """Logarithm of the probability of counts.
+
+    Parameters
+    ----------
+    x : real[..., k]
+    n : int[...]
+        -inf where it is not the sum of the counts.
+    p : float[..., k]
+    """
+    check_arraylike("multinomial.logpmf", x, n, p)
+    x, n, p = promote_dtypes_inexact(x, n, p)
+    terms = special.xlogy(x, p) - special.gammaln(x + 1)
+    value = special.gammaln(n + 1) + pnp.sum(terms, axis=-1)
+    return pnp.where(pnp.sum(x, axis=-1) == n, value, -np.inf)
+
+
+def pmf(x: Any, n: Any, p: Any) -> Any:
+    """Probability of counts; parameters as in `logpmf`."""
+    return pnp.exp(logpmf(x, n, p))

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The negative binomial distribution: failures before n successes of probability p."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from purax import numpy as pnp
+from purax.numpy.promotion import promote_inexact
+from purax.scipy import special
+
+__all__ = ["logpmf", "pmf"]
+
+
+def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
+    """Logarithm of the probability of k."""
+    k, n, p, loc = promote_inexact("nbinom.logpmf", k, n, p, loc)
+    y = k - loc
+    valid = y >= 0
+    safe = pnp.where(valid, y, 0)
+    count = special.gammaln(safe + n) - special.gammaln(n) - special.gammaln(safe + 1)
+    return pnp.where(valid, count + special.xlogy(n, p) + special.xlog1py(safe, -p), -np.inf)
+
+
+def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
+    """Probability of k."""
+    return pnp.exp(logpmf(k, n, p, loc))
