@@ -58,5 +58,5 @@ conformance: $(VENV)/dev.stamp
 	        --lenient-messages --cases 1 --python $(abspath $(BIN))/python tests/$$file.py || exit 1; done
 
 clean:
-	rm -rf $(VENV) $(VENV)-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .purax_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,13 +2,16 @@
 """What holds for tests and doctests alike. The environment is set here, before anything imports purax."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 os.environ["PURAX_PLATFORMS"] = os.environ.get("PURAX_TEST_PLATFORMS", "cpu")
 os.environ["PURAX_NUM_CPU_DEVICES"] = "8"
-os.environ["PURAX_CACHE"] = "off"
+# Programs are kept from run to run: a test waits for the compiler only if its program is new.
+os.environ["PURAX_CACHE"] = "on"
+os.environ["PURAX_CACHE_DIR"] = str(Path(__file__).parent / ".purax_cache")
 os.environ["PURAX_ENABLE_CHECKS"] = "on"
 # Pictures are drawn into files only.
 os.environ.setdefault("MPLBACKEND", "agg")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for every test: settings come back, no trace is left behind, the disk cache is a folder of the test's own."""
+"""What holds for every test: settings come back, no trace is left behind, what is compiled may come from a folder."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +19,12 @@ def _settings_come_back() -> Iterator[None]:
         if getattr(config, name) != value:
             config.update(name, value)
     assert trace.current.get() is None, "the test left a trace current"
+
+
+@pytest.fixture
+def no_cache() -> None:
+    """Compile each program anew, for tests that look at what is compiled."""
+    config.update("cache", False)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import numpy as np
 from purax import config, dtypes, errors, tree
 from purax.control.jit import jit_p
 from purax.control.policies import split_by_policy, split_equation
-from purax.control.program import build, cast_weak, permuted, stage_tree
+from purax.control.program import build, cast_weak, holds, permuted, stage_tree
 from purax.control.while_loop import keep_where
 from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr, reference_eval
@@ -338,7 +338,7 @@ def _same_outputs(what: str, jaxprs: Sequence[Jaxpr], roles: Sequence[str], out_
         target = strong[0]
         if any(a.shape != target.shape or (a.dtype != target.dtype and not a.weak_type) for a in row):
             wrong.append((i, row))
-        if any(a.weak_type and a.dtype != target.dtype and dtypes.promote_types(a.dtype, target.dtype) != target.dtype for a in row):
+        if any(a.weak_type and a.dtype != target.dtype and not holds(a.dtype, target.dtype) for a in row):
             wrong.append((i, row))
         wanted.append(target.with_varying(frozenset().union(*[a.varying for a in row])))
     if wrong:

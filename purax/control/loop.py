@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes, errors, tree
-from purax.control.program import build, cast_weak, merge, partition, permuted, stage_tree, varying_over
+from purax.control.program import build, cast_weak, holds, merge, partition, permuted, stage_tree, varying_over
 from purax.control.scan import scan_p
 from purax.control.while_loop import while_p
 from purax.core.hooks import hooks
@@ -184,7 +184,7 @@ def _promote_carry(init: Sequence[Any], given: Sequence[Any], outs: Sequence[Any
     for x, a, b in zip(init, given, outs, strict=True):
         if a.weak_type and a.shape == b.shape and (a.dtype != b.dtype or not b.weak_type):
             dtype = dtypes.promote_types(a.dtype, b.dtype) if a.dtype == b.dtype else b.dtype
-            if a.dtype != b.dtype and not _holds(a.dtype, b.dtype):
+            if a.dtype != b.dtype and not holds(a.dtype, b.dtype):
                 out.append(x)
                 continue
             x = cast.convert_element_type_p.bind1(x, new_dtype=dtype, weak_type=b.weak_type)
@@ -196,16 +196,6 @@ def _promote_carry(init: Sequence[Any], given: Sequence[Any], outs: Sequence[Any
     return out if changed else None
 
 
-def _holds(narrow: Any, wide: Any) -> bool:
-    """Whether a weakly typed scalar of kind `narrow` may become `wide` without loss of kind."""
-    return _rank(narrow) <= _rank(wide)
-
-
-def _rank(dtype: Any) -> int:
-    kinds = (np.bool_, np.integer, np.floating)
-    return next((i for i, kind in enumerate(kinds) if dtypes.issubdtype(dtype, kind)), len(kinds))
-
-
 def check_carry(what: str, name: str, carry_tree: Any, given: Sequence[Any], outs: Sequence[Any]) -> None:
     """Raise CarryTypeError listing every leaf of the carry whose type the body changes, with the cast that mends it."""
     wrong = []
@@ -213,7 +203,7 @@ def check_carry(what: str, name: str, carry_tree: Any, given: Sequence[Any], out
     for path, a, b in zip(paths, given, outs, strict=True):
         if a.shape != b.shape:
             wrong.append(f"  * carry{path} goes in as {a.str_short()} and comes out as {b.str_short()}: the shapes differ")
-        elif a.dtype != b.dtype and not (b.weak_type and _holds(b.dtype, a.dtype)):
+        elif a.dtype != b.dtype and not (b.weak_type and holds(b.dtype, a.dtype)):
             wrong.append(
                 f"  * carry{path} goes in as {a.str_short()} and comes out as {b.str_short()}: the dtypes differ; "
                 f"return it .astype({a.dtype.name}), or start from init{path}.astype({b.dtype.name})"

@@ -6,13 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from purax import errors, tree
+import numpy as np
+
+from purax import dtypes, errors, tree
 from purax.core.ir import ClosedJaxpr, Jaxpr, Var, intern, open_constants
 from purax.core.stage import stage
 from purax.core.trace import aval_of
 from purax.primitives import cast, collective
 
-__all__ = ["build", "cast_weak", "merge", "partition", "permuted", "stage_tree", "take"]
+__all__ = ["build", "cast_weak", "holds", "merge", "partition", "permuted", "stage_tree", "take"]
 
 
 def stage_tree(
@@ -95,6 +97,16 @@ def cast_weak(values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
 def varying_over(x: Any, axes: frozenset[Any]) -> Any:
     """`x`, counted as varying over these named axes, too."""
     return collective.pvary_p.bind1(x, axes=tuple(sorted(axes, key=str))) if axes else x
+
+
+def holds(narrow: Any, wide: Any) -> bool:
+    """Whether a weakly typed scalar of kind `narrow` may become `wide` without loss of kind."""
+    return _rank(narrow) <= _rank(wide)
+
+
+def _rank(dtype: Any) -> int:
+    kinds = (np.bool_, np.integer, np.floating)
+    return next((i for i, kind in enumerate(kinds) if dtypes.issubdtype(dtype, kind)), len(kinds))
 
 
 def variables(avals: Sequence[Any]) -> list[Var]:

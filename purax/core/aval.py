@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes
-from purax.sharding import ManualAxisType
+from purax.core.axes import ManualAxisType
 
 __all__ = ["AbstractToken", "ShapeDtypeStruct", "ShapedArray", "array_aval", "token_aval"]
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-__all__ = ["Axis", "axis_environment", "axis_size", "lane_axes", "manual_axes", "named_axes"]
+__all__ = ["Axis", "ManualAxisType", "axis_environment", "axis_size", "lane_axes", "manual_axes", "named_axes"]
 
 
 class Axis(NamedTuple):
@@ -70,3 +70,11 @@ def axis_size(name: Any) -> int:
             "pmap or shard_map."
         )
     return known[name]
+
+
+class ManualAxisType(NamedTuple):
+    """How a value inside a manual region depends on the axes of the mesh, by JAX's names; sums are never left undone here."""
+
+    varying: frozenset[str] = frozenset()
+    unreduced: frozenset[str] = frozenset()
+    reduced: frozenset[str] = frozenset()

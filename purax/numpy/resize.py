@@ -46,6 +46,7 @@ class ResizeMethod(enum.Enum):
 
 _NAMES = {
     "nearest": ResizeMethod.NEAREST, "area": ResizeMethod.AREA, "cubic-pytorch": ResizeMethod.CUBIC_PYTORCH,
+    "bicubic-pytorch": ResizeMethod.CUBIC_PYTORCH,
     **dict.fromkeys(("linear", "bilinear", "trilinear", "triangle"), ResizeMethod.LINEAR),
     **dict.fromkeys(("cubic", "bicubic", "tricubic"), ResizeMethod.CUBIC),
     "lanczos3": ResizeMethod.LANCZOS3, "lanczos5": ResizeMethod.LANCZOS5,
@@ -86,7 +87,7 @@ def _weights(
 ) -> Any:
     """The matrix [size, new_size] of weights, for static (`xp` NumPy) or traced (purax.numpy) scale and translation."""
     step = 1 / scale
-    places = (np.arange(new_size) + 0.5).astype(dtype) * step - translation * step - 0.5
+    places = (np.arange(new_size) + 0.5).astype(dtype)[None, :] * step - translation * step - 0.5
     index = np.arange(size).astype(dtype)[:, None]
     if method is ResizeMethod.AREA:
         low, high = places + 0.5 - step / 2, places + 0.5 + step / 2

@@ -170,6 +170,10 @@ class Elementwise(Primitive):
         self.accepts = accepts if isinstance(accepts, tuple) else (accepts,)
         self.hlo = hlo
         self.numpy = numpy
+        if len(tangents) != len(self.accepts):
+            raise errors.MissingRuleError(
+                f"{name}: {len(self.accepts)} operands but {len(tangents)} tangents; give one per operand, None where the derivative is zero"
+            )
         self.tangents = tangents
         self.result = result
         self.exact = exact

@@ -14,6 +14,7 @@ from purax import dtypes
 from purax import numpy as pnp
 from purax.numpy import fft as transforms
 from purax.numpy.promotion import promote_inexact
+from purax.primitives.complex import complex as make_complex
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
 
@@ -22,8 +23,6 @@ def _operand(name: str, x: Any, type: int) -> Any:
     if type != 2:
         raise NotImplementedError(f"Only DCT type 2 is implemented, got type {type}")
     (x,) = promote_inexact(name, x)
-    if dtypes.is_complex(x.dtype):
-        raise TypeError(f"{name} takes real arrays, got {x.dtype}")
     return x
 
 
@@ -39,7 +38,13 @@ def _resized(x: Any, n: int | None, axis: int) -> Any:
     return pnp.pad(kept, [(0, 0)] * (x.ndim - 1) + [(0, n - kept.shape[-1])])
 
 
-def _factors(n: int, norm: str | None, dtype: Any) -> np.ndarray:
+def _row(values: np.ndarray, like: Any, turned: bool = False) -> Any:
+    """Factors along the last axis of an array."""
+    dtype = dtypes.to_complex(like.dtype) if turned else like.dtype
+    return pnp.asarray(values.reshape((1,) * (like.ndim - 1) + values.shape), dtype)
+
+
+def _factors(n: int, norm: str | None) -> np.ndarray:
     """Twiddles of the samples times what `norm` asks for."""
     turned = np.exp(-0.5j * np.pi * np.arange(n) / n)
     if norm in (None, "backward"):
@@ -51,27 +56,39 @@ def _factors(n: int, norm: str | None, dtype: Any) -> np.ndarray:
         scale[0] = math.sqrt(1 / n)
     else:
         raise ValueError(f"Invalid norm value {norm!r}; should be 'backward', 'ortho' or 'forward'")
-    return (turned * scale).astype(dtypes.to_complex(dtype))
+    return turned * scale
 
 
+def _of_parts(transform: Any) -> Any:
+    """A real transform, of real and imaginary parts apart."""
+
+    def one(x: Any, n: int | None, axis: int, norm: str | None) -> Any:
+        if dtypes.is_complex(x.dtype):
+            return make_complex(transform(pnp.real(x), n, axis, norm), transform(pnp.imag(x), n, axis, norm))
+        return transform(x, n, axis, norm)
+
+    return one
+
+
+@_of_parts
 def _dct(x: Any, n: int | None, axis: int, norm: str | None) -> Any:
     x = _resized(x, n, axis)
     n = x.shape[-1]
     ordered = pnp.concatenate([x[..., ::2], pnp.flip(x[..., 1::2], -1)], axis=-1)
-    out = pnp.real(transforms.fft(ordered, axis=-1) * _factors(n, norm, x.dtype))
+    out = pnp.real(transforms.fft(ordered, axis=-1) * _row(_factors(n, norm), x, True))
     return pnp.moveaxis(out, -1, axis)
 
 
+@_of_parts
 def _idct(x: Any, n: int | None, axis: int, norm: str | None) -> Any:
     x = _resized(x, n, axis)
     n = x.shape[-1]
     # the spectrum is (x_k - i x_{n-k}) / factor, x_n = 0
     mirrored = pnp.concatenate([pnp.zeros_like(x[..., :1]), pnp.flip(x[..., 1:], -1)], axis=-1)
-    factors = _factors(n, norm, np.float64)
+    factors = _factors(n, norm)
     scale = np.abs(factors)
-    spectrum = x / scale.astype(x.dtype) - 1j * (mirrored / np.roll(scale[::-1], 1).astype(x.dtype))
-    turned = (scale / factors).astype(dtypes.to_complex(x.dtype))
-    samples = pnp.real(transforms.ifft(spectrum * turned, axis=-1))
+    spectrum = make_complex(x / _row(scale, x), -mirrored / _row(np.roll(scale[::-1], 1), x))
+    samples = pnp.real(transforms.ifft(spectrum * _row(scale / factors, x, True), axis=-1))
     half = (n + 1) // 2
     place = np.empty(n, np.int64)
     place[::2], place[1::2] = np.arange(half), np.arange(n - 1, half - 1, -1)
@@ -83,7 +100,7 @@ def dct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str |
 
     Parameters
     ----------
-    x : real[...]
+    x : inexact[...]
     type : 2
     n : int, optional
         The axis is cut or padded with zeros to this length.
@@ -93,7 +110,7 @@ def dct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str |
 
     Returns
     -------
-    float[...]
+    inexact[...]
     """
     return _dct(_operand("dct", x, type), n, axis, norm)
 

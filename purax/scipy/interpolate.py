@@ -11,7 +11,7 @@ import numpy as np
 
 from purax import numpy as pnp
 from purax.numpy.promotion import check_arraylike, promote_dtypes_inexact
-from purax.tree_util import register_pytree_node_class
+from purax.tree import register_pytree_node_class
 
 __all__ = ["RegularGridInterpolator"]
 
@@ -79,6 +79,8 @@ class RegularGridInterpolator:
         if isinstance(xi, (tuple, list)):
             xi = pnp.stack(pnp.broadcast_arrays(*[pnp.asarray(x) for x in xi]), axis=-1)
         (xi,) = promote_dtypes_inexact(pnp.asarray(xi))
+        if xi.ndim == 1:
+            xi = pnp.reshape(xi, (-1, 1) if n == 1 else (1, -1))
         if xi.shape[-1] != n:
             raise ValueError(f"the requested sample points xi have dimension {xi.shape[-1]} but this interpolator has dimension {n}")
         shape = xi.shape[:-1]

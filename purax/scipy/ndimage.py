@@ -63,7 +63,7 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
     array of the dtype of `input`
         Of integers, the interpolated values are rounded.
     """
-    check_arraylike("map_coordinates", input, *coordinates)
+    check_arraylike("map_coordinates", input)
     source = pnp.asarray(input)
     points = [pnp.asarray(c) for c in coordinates]
     if len(points) != source.ndim:

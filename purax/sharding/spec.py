@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
+
+from purax.core.axes import ManualAxisType
 
 __all__ = ["UNCONSTRAINED", "ManualAxisType", "P", "PartitionSpec"]
 
@@ -77,14 +79,6 @@ class PartitionSpec:
 
     def __reduce__(self) -> Any:
         return PartitionSpec, self._parts
-
-
-class ManualAxisType(NamedTuple):
-    """How a value inside a manual region depends on the axes of the mesh, by JAX's names; sums are never left undone here."""
-
-    varying: frozenset[str] = frozenset()
-    unreduced: frozenset[str] = frozenset()
-    reduced: frozenset[str] = frozenset()
 
 
 def names_of(part: Any) -> tuple[str, ...]:

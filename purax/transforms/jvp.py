@@ -197,7 +197,7 @@ def _check_tangent(primal: Any, tangent: Any) -> Any:
     given = aval_of(tangent)
     if not is_differentiable(aval.dtype):
         raise TypeError(_mismatch(aval, given.str_short()))
-    if given.dtype != aval.dtype and not given.weak_type:
+    if given.dtype != aval.dtype:
         raise TypeError(_mismatch(aval, given.str_short()))
     if given.shape != aval.shape:
         raise ValueError(

@@ -230,7 +230,7 @@ def _check_cotangent(cotangent: Any, aval: Any) -> Any:
         if given.shape != aval.shape or given.dtype not in (dtypes.float0, aval.dtype):
             raise ValueError(_cotangent_message(cotangent, aval))
         return None
-    if given.shape != aval.shape or (given.dtype != aval.dtype and not given.weak_type):
+    if given.shape != aval.shape or given.dtype != aval.dtype:
         raise ValueError(_cotangent_message(cotangent, aval))
     return cast.as_type(cotangent, aval)
 

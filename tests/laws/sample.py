@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import purax.transforms.keys  # noqa: F401  (how keys run)
 from purax import dtypes
 from purax.core.axes import Axis
 from purax.core.trace import aval_of

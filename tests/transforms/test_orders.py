@@ -19,7 +19,7 @@ FORWARD_DIRECTION = np.array([0.3, 1.0, -0.5])
 REVERSE_DIRECTION = np.array([-0.8, 0.2, 0.6])
 LANES = np.array([[1.0, 1.0, 1.0], [0.5, -1.0, 0.8], [1.2, 0.9, -0.6]])
 WEIGHTS = np.array([0.7, -1.3, 0.4])
-STEP = 2e-2
+STEP = 1e-2
 
 
 def looping(x):
@@ -27,7 +27,7 @@ def looping(x):
     picked = x[np.array([2, 0, 0, 1])] * x.at[1].multiply(2.0)[np.array([0, 1, 2, 2])]
 
     def body(carry, row):
-        turned = lax.cond(row.sum() > 0.2, lambda r: pnp.sin(r).sum(), lambda r: (r * r * carry).sum(), row)
+        turned = lax.cond(row.sum() > 0.0, lambda r: pnp.sin(r).sum(), lambda r: (r * r * carry).sum(), row)
         carry = pnp.tanh(carry + turned)
         return carry, carry * row[0]
 
@@ -40,7 +40,7 @@ def looping_in_numpy(x):
     picked = x[[2, 0, 0, 1]] * changed[[0, 1, 2, 2]]
     carry, rows = x[0], []
     for row in (picked, -picked, picked * x[1]):
-        turned = np.sin(row).sum() if row.sum() > 0.2 else (row * row * carry).sum()
+        turned = np.sin(row).sum() if row.sum() > 0.0 else (row * row * carry).sum()
         carry = np.tanh(carry + turned)
         rows.append(carry * row[0])
     return carry * sum(rows) + x[int(x[0] > 0)]

@@ -55,7 +55,7 @@ def _expm(a: Any, *, upper_triangular: bool, max_squarings: int) -> Any:
         value = factors.linear_solve(even - odd, even + odd)
 
     def square_again(value: Any, i: Any) -> Any:
-        active = i < count
+        active = i.astype(count.dtype) < count
 
         def squared(value: Any) -> Any:
             return pnp.where(active[..., None, None], times(value, value), value)

@@ -17,8 +17,7 @@ from purax.control.loop import scan, while_loop
 from purax.control.solve import custom_linear_solve
 from purax.core.trace import aval_of
 from purax.numpy.norms import adjoint
-from purax.numpy.promotion import promote_dtypes_inexact
-from purax.primitives.cast import convert_element_type
+from purax.numpy.promotion import convert, promote_dtypes_inexact
 from purax.primitives.stop_gradient import stop_gradient
 from purax.scipy.linalg.factorizations import times
 
@@ -47,7 +46,7 @@ class _Space:
         leaves, start = [], 0
         for aval in self.avals:
             leaf = pnp.reshape(vector[start : start + aval.size], aval.shape)
-            leaves.append(convert_element_type(leaf, dtypes.to_inexact(aval.dtype)))
+            leaves.append(convert(leaf, dtypes.to_inexact(aval.dtype), aval.weak_type))
             start += aval.size
         return self.structure.unflatten(leaves)
 
@@ -59,10 +58,13 @@ class _Space:
 def _as_function(a: Any, name: str) -> Callable[[Any], Any]:
     if callable(a):
         return a  # type: ignore[no-any-return]
-    if not hasattr(a, "ndim") or not hasattr(a, "shape"):
+    if not hasattr(a, "__matmul__"):
         raise TypeError(f"linear operator must be either a function or ndarray: {a}")
-    if a.ndim != 2 or a.shape[0] != a.shape[1]:
-        raise ValueError(f"linear operator must be a square matrix, but has shape: {a.shape}")
+    shape = getattr(a, "shape", None)
+    if shape is not None and (len(shape) != 2 or shape[0] != shape[1]):
+        raise ValueError(f"linear operator must be a square matrix, but has shape: {shape}")
+    if not hasattr(a, "dtype"):
+        return lambda x: a @ x
     return lambda x: pnp.matmul(a, x, precision="highest")
 
 

@@ -16,6 +16,7 @@ from purax.control.loop import scan
 from purax.core.trace import aval_of
 from purax.numpy.promotion import promote_inexact
 from purax.primitives import special
+from purax.primitives.complex import complex as make_complex
 from purax.scipy.special._series import apply
 
 __all__ = ["bessel_jn", "i0", "i0e", "i1", "i1e", "sph_harm_y"]
@@ -47,21 +48,21 @@ def _miller(z: Any, *, v: int, n_iter: int) -> Any:
     zero = z == 0
     safe = pnp.where(zero, 1, z)
 
+    first = np.arange(v + 1).reshape((v + 1,) + (1,) * z.ndim).astype(z.dtype)
+
     def step(carry: Any, k: Any) -> Any:
         after, here, total, kept = carry
         before = 2 * (k + 1) / safe * here - after
-        even = pnp.where(k == 0, 1, pnp.where(k - 2 * pnp.floor(k / 2) == 0, 2, 0))
+        even = pnp.where(k == 0, 1.0, pnp.where(k - 2 * pnp.floor(k / 2) == 0, 2.0, 0.0))
         total = total + even * before
-        place = pnp.reshape(pnp.arange(v + 1), (v + 1,) + (1,) * z.ndim)
-        kept = pnp.where(place == k, before, kept)
+        kept = pnp.where(first == k, before, kept)
         shrink = pnp.where(pnp.abs(before) > limit, 1 / limit, 1).astype(z.dtype)
         return (here * shrink, before * shrink, total * shrink, kept * shrink), None
 
     start = (pnp.zeros_like(z), pnp.ones_like(z), pnp.zeros_like(z), pnp.zeros((v + 1, *z.shape), z.dtype))
     orders = np.arange(max(n_iter, v + 1) - 1, -1, -1).astype(z.dtype)
     _, _, total, kept = scan(step, start, orders)[0]
-    first = pnp.reshape(pnp.arange(v + 1), (v + 1,) + (1,) * z.ndim) == 0
-    return pnp.where(zero, first.astype(z.dtype), kept / total)
+    return pnp.where(zero, (first == 0).astype(z.dtype), kept / total)
 
 
 _miller_jit = jit(_miller, static_argnames=("v", "n_iter"))
@@ -122,7 +123,7 @@ def _harmonics(n: Any, m: Any, theta: Any, phi: Any, *, n_max: int) -> Any:
     value = pnp.where(order > n, 0, value)
     value = pnp.where((m < 0) & (order % 2 == 1), -value, value)
     angle = m.astype(dtype) * phi
-    return pnp.asarray(value * pnp.cos(angle)) + 1j * (value * pnp.sin(angle))
+    return make_complex(value * pnp.cos(angle), value * pnp.sin(angle))
 
 
 _harmonics_jit = jit(_harmonics, static_argnames=("n_max",))

@@ -51,9 +51,8 @@ xlog1py_p = Elementwise(
 
 
 def _share(x: Any, y: Any) -> Any:
-    """x / y, 0 where x is 0."""
-    absent = x == 0
-    return pnp.where(absent, 0, x / pnp.where(absent, 1, y))
+    """x / y, 0 where both are 0."""
+    return x / pnp.where((x == 0) & (y == 0), 1, y)
 
 
 def xlogy(x: Any, y: Any) -> Any:

@@ -70,7 +70,7 @@ def _complex_loggamma(z: Any) -> Any:
     upper = pnp.where(lower, pnp.conj(z), z)
     # sin(pi z) = (i / 2) exp(-i pi z) (1 - exp(2 i pi z)); the last factor is at most 2 in the upper half plane
     turns = pnp.round(pnp.real(upper))
-    sine = 1j * math.pi * (0.5 - upper) - math.log(2) + pnp.log(-pnp.expm1(2j * math.pi * (upper - turns)))
+    sine = 1j * math.pi * (0.5 - upper) - math.log(2) + pnp.log(-pnp.expm1(2j * math.pi * (upper - turns.astype(z.dtype))))
     sine = pnp.where(lower, pnp.conj(sine), sine)
     return pnp.where(left, math.log(math.pi) - sine - value, value)
 
@@ -169,8 +169,7 @@ def multigammaln(a: Any, d: Any) -> Any:
     """Logarithm of the multivariate gamma function of dimension d, a static int."""
     d = operator.index(d)
     (a,) = promote_inexact("multigammaln", a)
-    halves = pnp.asarray(np.arange(d) / 2, a.dtype)
-    return pnp.sum(gammaln(a[..., None] - halves), -1) + d * (d - 1) / 4 * math.log(math.pi)
+    return sum([gammaln(a - i / 2) for i in range(d)], d * (d - 1) / 4 * math.log(math.pi) + pnp.zeros_like(a))
 
 
 def _pochhammer(z: Any, m: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from purax import numpy as pnp
 from purax.numpy.promotion import promote_inexact
 from purax.scipy import special
@@ -19,7 +21,7 @@ def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
     y = common.unit(x, loc, scale)
     valid = (y >= 0) & (y <= 1)
     value = common.inside(valid, lambda y: special.xlogy(a - 1, y) + special.xlog1py(b - 1, -y), y, 0.5)
-    return value - special.betaln(a, b) - pnp.log(scale)
+    return pnp.where((a > 0) & (b > 0), value - special.betaln(a, b) - pnp.log(scale), np.nan)
 
 
 def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:

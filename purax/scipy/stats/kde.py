@@ -12,7 +12,7 @@ from purax import numpy as pnp
 from purax import random
 from purax.numpy.promotion import check_arraylike, promote_dtypes_inexact
 from purax.scipy import linalg, special
-from purax.tree_util import register_pytree_node_class
+from purax.tree import register_pytree_node_class
 
 __all__ = ["gaussian_kde"]
 
@@ -98,7 +98,7 @@ class gaussian_kde:
         inner, outer = (linalg.solve_triangular(low, y, lower=True) for y in (self.dataset, points))
         distance = pnp.sum((outer[:, :, None] - inner[:, None, :]) ** 2, axis=0)
         norm = pnp.sum(pnp.log(pnp.diagonal(low))) + 0.5 * self.d * math.log(2 * math.pi)
-        return special.logsumexp(-0.5 * distance, axis=1, b=self.weights) - norm
+        return special.logsumexp(-0.5 * distance, axis=1, b=self.weights[None]) - norm
 
     def evaluate(self, points: Any) -> Any:
         """Density at points float[d, m]: float[m]."""
@@ -169,4 +169,4 @@ class gaussian_kde:
         inner, outer = (linalg.solve_triangular(low, y, lower=True) for y in (self.dataset, means))
         distance = pnp.sum((outer[:, :, None] - inner[:, None, :]) ** 2, axis=0)
         norm = pnp.prod(pnp.diagonal(low)) * (2 * math.pi) ** (self.d / 2)
-        return pnp.sum(pnp.exp(-0.5 * distance) * self.weights, axis=1) / norm
+        return pnp.sum(pnp.exp(-0.5 * distance) * self.weights[None], axis=1) / norm

@@ -25,7 +25,8 @@ def logpmf(x: Any, n: Any, p: Any) -> Any:
     p : float[..., k]
     """
     check_arraylike("multinomial.logpmf", x, n, p)
-    x, n, p = promote_dtypes_inexact(x, n, p)
+    (p,) = promote_dtypes_inexact(p)
+    x, n = (pnp.asarray(v).astype(p.dtype) for v in (x, n))
     terms = special.xlogy(x, p) - special.gammaln(x + 1)
     value = special.gammaln(n + 1) + pnp.sum(terms, axis=-1)
     return pnp.where(pnp.sum(x, axis=-1) == n, value, -np.inf)

@@ -19,7 +19,7 @@ def logpmf(k: Any, mu: Any, loc: Any = 0) -> Any:
     """Logarithm of the probability of k."""
     k, mu, loc = promote_inexact("poisson.logpmf", k, mu, loc)
     y = k - loc
-    valid = y >= 0
+    valid = (y >= 0) & (y == pnp.floor(y))
     safe = pnp.where(valid, y, 0)
     return pnp.where(valid, special.xlogy(safe, mu) - special.gammaln(safe + 1) - mu, -np.inf)
 
@@ -41,7 +41,7 @@ def entropy(mu: Any, loc: Any = 0) -> Any:
     mu, _ = promote_inexact("poisson.entropy", mu, loc)
     near = (mu > 0) & (mu < 100)
     small, large = pnp.where(near, mu, 1), pnp.where(mu < 100, 100, mu)
-    k = np.arange(260).astype(mu.dtype)
+    k = np.arange(260).astype(mu.dtype).reshape((1,) * mu.ndim + (-1,))
     terms = logpmf(k, small[..., None])
     total = -pnp.sum(pnp.exp(terms) * terms, axis=-1)
     inverse = 1 / large

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transposition of linear functions, and the split of programs into values and derivatives."""
+
+import numpy as np
+import pytest
+
+import purax
+from purax import lax
+from purax import numpy as pnp
+from purax.core import ir
+from purax.core.interpret import eval_jaxpr
+from purax.transforms.transpose import linearize_jaxpr, transpose_jaxpr
+
+A = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_the_transpose_of_a_matrix_product():
+    (found,) = purax.linear_transpose(lambda x: A @ x, purax.ShapeDtypeStruct((3,), np.float32))(pnp.array([1.0, 2.0]))
+    np.testing.assert_allclose(found, A.T @ [1, 2])
+
+
+def test_a_transposed_scan_runs_backwards():
+    fun = lambda x: lax.scan(lambda c, row: (0.5 * c + row, c), 0.0 * x[0], x)
+    (found,) = purax.linear_transpose(fun, pnp.ones(4))((1.0, pnp.ones(4)))
+    matrix = np.stack([np.concatenate([[fun(e)[0]], fun(e)[1]]) for e in np.eye(4, dtype=np.float32)])
+    np.testing.assert_allclose(found, matrix @ np.ones(5), rtol=1e-6)
+
+
+def test_a_transposed_function_goes_into_and_out_of_jitted_functions():
+    transposed = purax.jit(lambda s: purax.linear_transpose(lambda x: s * x, 1.0))(3.0)
+    assert float(purax.jit(lambda f, c: f(c))(transposed, 2.0)[0]) == 6
+
+
+@pytest.mark.parametrize(
+    ("fun", "cotangent", "part"),
+    [
+        (lambda x: [x, x], 1.0, "cotangent tree does not match"),
+        (lambda x: pnp.stack([x, x]), 1.0, "cotangent type does not match"),
+        (lambda x: x, 1j, "cotangent type does not match"),
+    ],
+)
+def test_cotangents_must_be_like_the_output(fun, cotangent, part):
+    with pytest.raises(TypeError, match=part):
+        purax.linear_transpose(fun, 1.0)(cotangent)
+
+
+def test_what_is_not_linear_is_refused():
+    with pytest.raises(TypeError, match="linear_transpose only supports"):
+        purax.linear_transpose(lambda x: 2.0 * x, 1)
+    with pytest.raises(purax.errors.MissingRuleError):
+        purax.linear_transpose(pnp.sin, 1.0)(1.0)
+
+
+def test_a_program_splits_into_values_and_a_linear_part():
+    jaxpr = ir.intern(purax.make_jaxpr(lambda x, y: (pnp.sin(x) * y, y))(1.0, 2.0).jaxpr)
+    parts = linearize_jaxpr(jaxpr, (True, False))
+    assert linearize_jaxpr(jaxpr, (True, False)) is parts and parts.out_nonzero == (True, False)
+    outs = eval_jaxpr(parts.forward, (), 1.0, 2.0)
+    (tangent,) = eval_jaxpr(parts.linear, (), *parts.pick([1.0, 2.0], outs), 3.0)
+    np.testing.assert_allclose(tangent, 3 * 2 * np.cos(1), rtol=1e-6)
+    transposed, nonzero = transpose_jaxpr(parts.linear, (*[False] * len(parts.residuals), True), (True,))
+    (cotangent,) = eval_jaxpr(transposed, (), *parts.pick([1.0, 2.0], outs), 3.0)
+    np.testing.assert_allclose(cotangent, tangent, rtol=1e-6)
+    assert nonzero == (True,)
+
+
+def test_a_jitted_derivative_runs_the_values_once():
+    fun = purax.jit(lambda x: pnp.exp(pnp.sin(x)))
+    text = str(purax.make_jaxpr(purax.grad(fun))(1.0))
+    assert text.count(" exp ") == 1 and text.count(" sin ") == 1 and text.count(" cos ") == 1
