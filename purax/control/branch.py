@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes, errors, tree
-from purax.control.jit import jit_p
 from purax.control.policies import split_by_policy, split_equation
 from purax.control.program import build, cast_weak, holds, permuted, stage_tree
+from purax.control.program_call import jit_p
 from purax.control.while_loop import keep_where
 from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr, reference_eval

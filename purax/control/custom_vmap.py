@@ -39,7 +39,7 @@ class CustomVmapCall(Primitive):
     def stage(self, trace: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """Record the function as a program, with its rule."""
         operands, params = as_program(params, operands, "custom_vmap")
-        return trace.record(self, operands, params)  # type: ignore[no-any-return]
+        return trace.record(self, operands, params)
 
     def jvp(self, primals: Any, tangents: Any, *, fun: Any, jaxpr: Any, rule: Any, consts: int) -> Any:
         """Call of the derivative with the derivative of the rule."""

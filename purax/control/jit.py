@@ -1,46 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`jit`: the primitive that calls a program, and the user's decorator.
+"""`jit`: functions compiled for each type of their arguments.
 
-What a call depends on (structure of the arguments, avals, static values, settings, named axes) is told in `call.py`; what was
-traced for it is kept per function and options, so that `jit(f)` written twice traces once.
+The primitive that calls a program is in `program_call.py`. What a call depends on (structure of the arguments, avals, static
+values, settings, named axes) is told in `call.py`; what was traced for it is kept in `store.py`.
 """
 
 from __future__ import annotations
 
 import inspect
 import time
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from purax import config, events, tree
 from purax.control import sharded
-from purax.control.call import Call, check_outputs, choose, put_back, take_zeros
+from purax.control.call import Call, check_outputs, choose, take_zeros
 from purax.control.explain import cache_miss
-from purax.control.policies import split_by_policy, split_equation
-from purax.core.interpret import eval_jaxpr, reference_eval
-from purax.core.ir import ClosedJaxpr, Jaxpr, intern, open_constants
-from purax.core.passes import dead_code
-from purax.core.primitive import Primitive
+from purax.control.program_call import jit_p
+from purax.control.store import Program, store_of
 from purax.core.stage import stage
 from purax.core.trace import Tracer, aval_of, check_escape, current
 from purax.pipeline import placed
-from purax.pipeline.compile import Compilation, compile_jaxpr, forget, warn_of_unusable
+from purax.pipeline.compile import Compilation, compile_jaxpr, warn_of_unusable
 from purax.pipeline.debug import active as debugging
 from purax.pipeline.debug import unusual
-from purax.pipeline.evaluate import as_array, program_kernel
+from purax.pipeline.evaluate import as_array
 from purax.pipeline.stages import Lowered, Traced
-from purax.primitives import shape
-from purax.primitives.base import is_linear
 from purax.runtime.array import Array, wrap_buffer
 from purax.transforms.flat import name_of
-from purax.transforms.jvp import jvp_jaxpr
-from purax.transforms.transpose import linearize_jaxpr, transpose_jaxpr
-from purax.transforms.vmap import batch_jaxpr
 
-__all__ = ["JitFunction", "jit", "jit_p"]
+__all__ = ["JitFunction", "jit"]
 
 _current = current.get
 _flatten = tree.flatten
@@ -49,190 +40,10 @@ _trace_key = config.trace_key
 _HOST_KINDS = frozenset({bool, int, float, complex, np.ndarray, np.bool_, np.int32, np.int64, np.float32, np.float64})
 
 
-class Jit(Primitive):
-    """Call of a program: `jaxpr` (no constants) on the operands. Every transformation of the call is a call of a program."""
-
-    types_axes = True
-
-    def infer(self, *avals: Any, jaxpr: Jaxpr, name: str, inline: bool) -> Any:
-        """Types of the outputs of the program."""
-        return jaxpr.out_avals
-
-    def effects(self, params: dict[str, Any]) -> frozenset[Any]:
-        """Effects of the program."""
-        return params["jaxpr"].effects
-
-    def reference(self, *operands: Any, jaxpr: Jaxpr, name: str, inline: bool) -> Any:
-        """The program by its references."""
-        return tuple(reference_eval(jaxpr, (), *operands))
-
-    def run(self, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
-        """Run the compiled program."""
-        jaxpr = params["jaxpr"]
-        kernel = jaxpr.derived.get("kernel")
-        if kernel is None:
-            kernel = jaxpr.derived["kernel"] = program_kernel(jaxpr, params["name"])
-        return kernel([x if type(x) is Array else as_array(x) for x in operands])
-
-    def stage(self, trace: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
-        """Record the call; the equations of an inlined program themselves."""
-        if not params["inline"]:
-            return trace.record(self, operands, params)
-        return tuple(eval_jaxpr(params["jaxpr"], (), *operands))
-
-    def jvp(self, primals: Any, tangents: Any, *, jaxpr: Jaxpr, name: str, inline: bool) -> Any:
-        """Call the derivative program."""
-        nonzero = tuple([t is not None for t in tangents])
-        derived, out_nonzero = jvp_jaxpr(jaxpr, nonzero)
-        given = [t for t in tangents if t is not None]
-        results = self.bind(*primals, *given, jaxpr=derived, name=name, inline=inline)
-        count = len(jaxpr.outvars)
-        rest = iter(results[count:])
-        return results[:count], tuple([next(rest) if n else None for n in out_nonzero])
-
-    def linearize(self, primals: Any, tangents: Any, params: dict[str, Any]) -> Any:
-        """Call the primal part now; the linear part goes on the tape."""
-        jaxpr, name, inline = params["jaxpr"], params["name"], params["inline"]
-        parts = linearize_jaxpr(jaxpr, tuple([t is not None for t in tangents]))
-        results = self.bind(*primals, jaxpr=parts.forward, name=name, inline=inline)
-        given = [t for t in tangents if t is not None]
-        out_tangents = self.bind(*parts.pick(primals, results), *given, jaxpr=parts.linear, name=name, inline=inline)
-        rest = iter(out_tangents)
-        return results[: len(jaxpr.outvars)], tuple([next(rest) if n else None for n in parts.out_nonzero])
-
-    def transpose(self, cotangents: Any, operands: Any, *, jaxpr: Jaxpr, name: str, inline: bool) -> Any:
-        """Call the transposed program."""
-        linear = tuple([is_linear(x) for x in operands])
-        nonzero = tuple([c is not None for c in cotangents])
-        transposed, out_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
-        values = [x for x, m in zip(operands, linear, strict=True) if not m]
-        given = [c for c in cotangents if c is not None]
-        results = iter(self.bind(*values, *given, jaxpr=transposed, name=name, inline=inline))
-        found = iter([next(results) if n else None for n in out_nonzero])
-        return tuple([next(found) if m else None for m in linear])
-
-    def batch(self, axis: Any, operands: Any, dims: Any, *, jaxpr: Jaxpr, name: str, inline: bool) -> Any:
-        """Call the mapped program."""
-        batched = tuple([d is not None for d in dims])
-        mapped, out_batched = batch_jaxpr(jaxpr, axis, batched)
-        moved = [shape.move_batch_axis(x, d, 0) if d else x for x, d in zip(operands, dims, strict=True)]
-        return self.bind(*moved, jaxpr=mapped, name=name, inline=inline), tuple([0 if b else None for b in out_batched])
-
-    def lower(self, b: Any, ins: Any, outs: Any, *, jaxpr: Jaxpr, name: str, inline: bool) -> Any:
-        """A private function, emitted once per module; small or inlined programs are written in place."""
-        if inline or len(jaxpr.eqns) <= 2 or b.module.manual is not None:
-            return b.jaxpr(jaxpr, ins)
-        return b.call(jaxpr, ins, name or "call")
-
-    def split(self, eqn: Any, policy: Any) -> Any:
-        """Two calls: of the program that saves values, and of the rest."""
-        inner = split_by_policy(eqn.params["jaxpr"], policy)
-        kept = inner.forward.out_avals[len(eqn.outvars) :]
-        return split_equation(eqn, [inner], {"jaxpr": inner.forward}, {"jaxpr": inner.again}, kept)
-
-    def dce(self, wanted: Sequence[bool], eqn: Any) -> Any:
-        """Drop unused outputs of the program."""
-        jaxpr, used = dead_code(eqn.params["jaxpr"], tuple(wanted), keep_inputs=False)
-        return eqn.replace(
-            invars=[a for a, u in zip(eqn.invars, used, strict=True) if u],
-            outvars=[v for v, w in zip(eqn.outvars, wanted, strict=True) if w],
-            params={**eqn.params, "jaxpr": intern(jaxpr)},
-        )
-
-
-jit_p = Jit("jit")
-
-
 _CHOICES = ("static_argnums", "static_argnames", "donate_argnums", "donate_argnames")
 
 
 # --- the decorator ----------------------------------------------------------------------------------------------------------
-
-
-class Program:
-    """One traced form of a user's function.
-
-    Attributes
-    ----------
-    closed : ClosedJaxpr
-    out_tree : PyTreeDef
-    zeros : tuple of (int, numpy.ndarray)
-        Outputs of dtype float0, which the jaxpr does not have.
-    """
-
-    __slots__ = ("_jaxpr", "closed", "consts", "out_tree", "zeros")
-
-    def __init__(self, closed: ClosedJaxpr, out_tree: Any, zeros: tuple[tuple[int, Any], ...] = ()) -> None:
-        self.closed = closed
-        self.consts = closed.consts
-        self.out_tree = out_tree
-        self.zeros = zeros
-        self._jaxpr: Jaxpr | None = None
-
-    @property
-    def jaxpr(self) -> Jaxpr:
-        """The program with its constants as inputs; interned when first wanted, which tracing alone never does."""
-        if self._jaxpr is None:
-            self._jaxpr = intern(open_constants(self.closed)[0])
-        return self._jaxpr
-
-    def unflatten(self, outs: Sequence[Any]) -> Any:
-        """The output of the user's function."""
-        return self.out_tree.unflatten(put_back(outs, self.zeros))
-
-
-class Store:
-    """What was traced and compiled of one function under one set of options.
-
-    Attributes
-    ----------
-    quick, quick_keyword : dict
-        The short way: (structure, settings, avals) -> what runs; without and with keyword arguments.
-    placed : dict
-        The same for arrays that were placed on purpose.
-    programs : dict
-        `Call.key` -> Program.
-    """
-
-    __slots__ = ("__weakref__", "placed", "programs", "quick", "quick_keyword")
-
-    def __init__(self) -> None:
-        self.placed: dict[Any, Any] = {}
-        self.quick: dict[Any, Any] = {}
-        self.quick_keyword: dict[Any, Any] = {}
-        self.programs: dict[Any, Program] = {}
-        _STORES.add(self)
-
-    def clear(self) -> None:
-        """Forget everything, in memory."""
-        forget([program.jaxpr for program in self.programs.values()])
-        self.placed.clear()
-        self.quick.clear()
-        self.quick_keyword.clear()
-        self.programs.clear()
-
-
-_STORES: weakref.WeakSet[Store] = weakref.WeakSet()
-_BY_FUNCTION: dict[int, tuple[weakref.ref[Any], dict[Any, Store]]] = {}  # id of a live function -> stores by options
-
-
-def _store(fun: Any, options: tuple[Any, ...]) -> Store:
-    """The store of a function and options; functions are told apart by identity, since equal objects may be changed later."""
-    name = id(fun)
-    try:
-        found = _BY_FUNCTION.get(name)
-        if found is None or found[0]() is not fun:
-            found = _BY_FUNCTION[name] = (weakref.ref(fun, lambda _: _BY_FUNCTION.pop(name, None)), {})
-        store = found[1].get(options)
-        return store if store is not None else found[1].setdefault(options, Store())
-    except TypeError:  # the function takes no weak references, or the options have no hash
-        return Store()
-
-
-def clear_programs() -> None:
-    """Forget what all jitted functions have traced and compiled."""
-    for store in list(_STORES):
-        store.clear()
 
 
 class JitFunction:
@@ -254,8 +65,10 @@ class JitFunction:
         self.inline = options["inline"]
         self.plain = not (self.static or self.donated)
         self.shardings: Any = sharded.asked(options)
-        rest = tuple([(o, v) for o, v in options.items() if o not in _CHOICES])
-        self.store = store = _store(fun, (self.static, self.donated, rest))
+        flags = options.get("compiler_options")
+        self.flags = tuple(sorted(flags.items())) if flags else ()
+        rest = tuple([(o, v) for o, v in options.items() if v and o not in _CHOICES and o != "compiler_options"])
+        self.store = store = store_of(fun, (self.static, self.donated, rest, self.flags))
         self.cache, self.keyword_cache, self.programs = store.quick, store.quick_keyword, store.programs
         self.__dict__.update(getattr(fun, "__dict__", {}) if inspect.isfunction(fun) else {})
         self.__wrapped__ = fun
@@ -337,7 +150,7 @@ class JitFunction:
     def _run(self, call: Call, program: Program) -> Any:
         consts = [x if type(x) is Array else as_array(x) for x in program.consts]
         leaves = call.leaves
-        if self.shardings is not None or placed.elsewhere(program.jaxpr, (*consts, *leaves)):
+        if self.flags or self.shardings is not None or placed.elsewhere(program.jaxpr, (*consts, *leaves)):
             outs = sharded.run(self, call, program, consts)
         elif any(call.donated):
             outs = self._run_donating(call, program, consts)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from purax import config, tree
-from purax.control.jit import Jit, jit_p
 from purax.control.policies import checkpoint_name, checkpoint_policies, split_by_policy
 from purax.control.program import build, stage_tree, take
+from purax.control.program_call import Jit, jit_p
 from purax.core.axes import axis_environment, lane_axes
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Jaxpr, intern

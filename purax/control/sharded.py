@@ -240,8 +240,7 @@ def plan_of(function: Any, call: Any, program: Any, consts: Sequence[Any]) -> An
             outs = tuple([None if s is None else placement_of(s) for i, s in enumerate(found) if i not in gone])
             outs = () if all(p is None for p in outs) else outs
     donated = (*(False for _ in consts), *call.donated) if any(call.donated) else ()
-    options = tuple(sorted((function.options.get("compiler_options") or {}).items()))
-    return placed.plan(program.jaxpr, function.name, (*map(_place, consts), *places), donated, outs, options)
+    return placed.plan(program.jaxpr, function.name, (*map(_place, consts), *places), donated, outs, function.flags)
 
 
 def _place(x: Any) -> Any:
@@ -257,8 +256,9 @@ def run(function: Any, call: Any, program: Any, consts: list[Any]) -> Sequence[A
     moved = plan.move([*consts, *call.leaves])
     leaves = moved[len(consts) :]
     if all(x is y for x, y in zip(leaves, call.leaves, strict=True)) and not (call.zeros or call.statics or debugging()):
-        if program is function.programs.get(call.key):
-            function.store.placed[key_of(call.args, call.kwargs)[1]] = _short(plan.compiled(), moved[: len(consts)], program)
+        key = key_of(call.args, call.kwargs)[1]
+        if key is not None and program is function.programs.get(call.key):
+            function.store.placed[key] = _short(plan.compiled(), moved[: len(consts)], program)
     return plan.call(moved)
 
 

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from purax import errors, tree
 from purax.control.custom_jvp import custom_jvp
 from purax.control.custom_rules import explicit_tangent
-from purax.control.jit import jit_p
 from purax.control.program import stage_tree
+from purax.control.program_call import jit_p
 from purax.core.interpret import eval_jaxpr, reference_eval
 from purax.core.ir import Jaxpr, intern
 from purax.core.primitive import Linear, Primitive

@@ -13,10 +13,12 @@ import numpy as np
 
 from purax import tree
 from purax.control.call import Call
-from purax.control.jit import JitFunction, checked_callable, clear_programs
+from purax.control.jit import JitFunction, checked_callable
+from purax.control.store import clear_programs
 from purax.core.aval import ShapeDtypeStruct
 from purax.core.axes import named_axes
 from purax.core.primitive import registry
+from purax.core.source import scope
 from purax.core.trace import Tracer, aval_of, current
 from purax.lazy import lazy
 from purax.pipeline import compile as compiling
@@ -90,7 +92,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return fun.eval_shape(*args, **kwargs)
     args, kwargs = tree.map(_as_struct, (args, kwargs))
     function = JitFunction(fun, _NO_OPTIONS)
-    program = function._trace(Call(function, args, kwargs))
+    program = function._program(Call(function, args, kwargs))
     return program.unflatten(
         [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in program.closed.out_avals]
     )
@@ -118,17 +120,41 @@ def block_until_ready(x: Any) -> Any:
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
     """Put the leaves of a pytree on a device or sharding (a prefix tree of them); the default device when None.
 
+    Parameters
+    ----------
+    x : pytree of arrays
+    device : Device, Sharding, or a pytree prefix of them, optional
+    donate : bool
+        The arrays are not used any more: those that are moved are deleted.
+    may_alias : bool, optional
+        False: return new arrays, also where nothing is to be moved.
+
     Returns
     -------
     pytree of Array
+
+    Raises
+    ------
+    ValueError
+        Both `donate` and `may_alias`.
     """
-    del src, donate, may_alias
+    del src
+    if donate is True and may_alias is True:
+        raise ValueError("may_alias and donate cannot be True at the same time.")
     leaves, treedef = tree.flatten(x)
     if device is None or not isinstance(device, (tuple, list, dict)):
         targets = [device] * len(leaves)
     else:
         targets = tree.flatten_axes("device_put device", treedef, device)
-    return treedef.unflatten([v if isinstance(v, Tracer) else transfer.device_put(v, t) for v, t in zip(leaves, targets, strict=True)])
+    out = []
+    for value, target in zip(leaves, targets, strict=True):
+        placed = value if isinstance(value, Tracer) else transfer.device_put(value, target)
+        if placed is value and may_alias is False and type(value) is Array:
+            placed = value.copy()
+        if placed is not value and donate is True and type(value) is Array:
+            value.delete()
+        out.append(placed)
+    return treedef.unflatten(out)
 
 
 def device_get(x: Any) -> Any:
@@ -171,10 +197,14 @@ def ensure_compile_time_eval() -> Iterator[None]:
 
 @contextmanager
 def named_scope(name: str) -> Iterator[None]:
-    """Context or decorator that names a part of a program; kept for programs that port, names follow functions and lines."""
+    """Context or decorator that names a part of a program: the names stand before those of its operations in profiles."""
     if not isinstance(name, str):
         raise TypeError(f"named_scope name argument must be a string, got {name!r}")
-    yield
+    token = scope.set(f"{scope.get()}{name}/")
+    try:
+        yield
+    finally:
+        scope.reset(token)
 
 
 def live_arrays(platform: str | None = None) -> list[Any]:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from purax import errors
-from purax.control.jit import Jit
 from purax.control.program import build, permuted
+from purax.control.program_call import Jit
 from purax.control.scan import while_loop as emit_while
 from purax.core.interpret import eval_jaxpr, reference_eval
 from purax.core.ir import Jaxpr

@@ -84,6 +84,8 @@ def join(nodes: Iterable[Node], mode: str) -> Node:
     """
     above = _ABOVE[mode]
     chosen = set(nodes)
+    if not chosen <= above.keys():
+        raise TypePromotionError(_refusal(chosen, mode) + " float0s do not support any operations by design.")
     common = frozenset.intersection(*(above[node] for node in chosen))
     # The least common node is the one from which all other common nodes are reached.
     for node in common:

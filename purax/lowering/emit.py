@@ -15,7 +15,7 @@ import numpy as np
 from purax import dtypes
 from purax.core.aval import ShapedArray, array_aval
 from purax.core.ir import Jaxpr, Literal, Var
-from purax.core.source import source_line
+from purax.core.source import source_line, source_scope
 from purax.core.stage import stage
 
 __all__ = ["Builder", "Module", "Value", "dense", "integers"]
@@ -214,7 +214,7 @@ class Builder:
             return env[atom] if type(atom) is Var else self.literal(atom)
 
         for eqn in jaxpr.eqns:
-            self.place = self.module.location((eqn.source, f"{self.scope}{eqn.primitive.name}"))
+            self.place = self.module.location((eqn.source, f"{self.scope}{source_scope(eqn.source)}{eqn.primitive.name}"))
             outs = eqn.primitive.lower(self, [read(a) for a in eqn.invars], [v.aval for v in eqn.outvars], **eqn.params)
             for var, value in zip(eqn.outvars, outs, strict=True):
                 env[var] = value

@@ -97,9 +97,7 @@ def _weights(
         weights = xp.zeros((size, new_size), dtype)
         for offset in range(4):
             source = first + offset
-            weights = weights + xp.where(
-                xp.clip(source, 0, size - 1) == index, kernel(xp, xp.abs(places - source)), 0
-            )
+            weights = weights + xp.where(xp.clip(source, 0, size - 1) == index, kernel(xp, xp.abs(places - source)), 0)
     else:
         width = xp.maximum(step, 1) if antialias else 1
         weights = _KERNELS[method](xp, xp.abs(places - index) / width)
@@ -115,7 +113,9 @@ def _apply(image: Any, matrices: dict[int, Any], precision: Any) -> Any:
     wide = np.dtype(np.float32) if dtype.itemsize < 4 and dtypes.is_float(dtype) else dtype
     image = image.astype(wide)
     for axis, matrix in matrices.items():
-        image = pnp.moveaxis(pnp.tensordot(image, pnp.asarray(matrix, wide), ((axis,), (0,)), precision=precision), -1, axis)
+        image = pnp.moveaxis(
+            pnp.tensordot(image, pnp.asarray(matrix, wide), ((axis,), (0,)), precision=precision), -1, axis
+        )
     return image.astype(dtype)
 
 
@@ -166,7 +166,14 @@ def scale_and_translate(
     dtype = scale.dtype if scale.dtype.itemsize >= 4 else np.dtype(np.float32)
     matrices = {
         axis: _weights(
-            pnp, image.shape[axis], sizes[axis], scale[i].astype(dtype), translation[i].astype(dtype), method, antialias, dtype
+            pnp,
+            image.shape[axis],
+            sizes[axis],
+            scale[i].astype(dtype),
+            translation[i].astype(dtype),
+            method,
+            antialias,
+            dtype,
         )
         for i, axis in enumerate(axes)
     }

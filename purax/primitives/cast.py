@@ -63,7 +63,9 @@ class ConvertElementType(Primitive):
         if aval.dtype == params["new_dtype"] and aval.weak_type == params["weak_type"]:
             return (x,)
         if aval.ndim == 0 and type(x) is hooks.array_type and x._np is not None:
-            return hooks.evaluate(self, operands, params)
+            (out,) = hooks.evaluate(self, operands, params)
+            assert out.host is not None  # it is read here: a literal of a program lies on the host
+            return (out,)
         return trace.record(self, operands, params)
 
     def transpose(self, cotangents: Any, operands: Any, *, new_dtype: Any, weak_type: bool) -> Any:

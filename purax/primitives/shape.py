@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
+from purax.core.hooks import hooks
 from purax.core.trace import aval_of
 from purax.primitives.base import LinearUnary
 
@@ -381,8 +382,8 @@ def broadcast_in_dim(
     shape = canonical_shape(shape)
     dims = tuple([operator.index(d) for d in broadcast_dimensions])
     aval = aval_of(operand)
-    if aval.shape == shape and dims == tuple(range(aval.ndim)) and hasattr(operand, "aval"):
-        return operand
+    if aval.shape == shape and dims == tuple(range(aval.ndim)):
+        return hooks.as_array(operand)
     return broadcast_in_dim_p.bind1(operand, shape=shape, broadcast_dimensions=dims)
 
 

@@ -48,7 +48,7 @@ class Executable:
         The arguments whose memory the results may take over; given buffers are gone after a run.
     """
 
-    __slots__ = ("_raw", "devices", "donate", "name", "out_avals", "out_placements", "run")
+    __slots__ = ("_loaded", "_raw", "devices", "donate", "name", "out_avals", "out_placements", "run")
     run: Callable[[Sequence[Any]], list[Any]]
 
     def __init__(
@@ -59,8 +59,10 @@ class Executable:
         out_avals: tuple[ShapedArray, ...],
         out_placements: tuple[Placement | None, ...],
         donate: tuple[int, ...],
+        loaded: bytes | None = None,
     ) -> None:
         self._raw, self.name, self.devices, self.donate = raw, name, devices, donate
+        self._loaded = loaded
         self.out_avals, self.out_placements = out_avals, out_placements
         handlers = [_handler(aval, place) for aval, place in zip(out_avals, out_placements, strict=True)]
         if len(devices) > 1 and devices[0].platform == "cpu" and out_avals:
@@ -109,7 +111,8 @@ class Executable:
 
     def serialize(self) -> bytes:
         """The program as bytes that `load_serialized` takes on an equal machine with the same jaxlib."""
-        return bytes(self._raw.serialize())
+        # A loaded program that is saved again would lack its functions: what it was loaded from is kept.
+        return self._loaded or bytes(self._raw.serialize())
 
 
 def _handler(aval: ShapedArray, placement: Placement | None) -> Any:
@@ -243,17 +246,17 @@ def compile_text(
         out_placements = (place,) * len(out_avals)
     use_cache = use_cache and cache.enabled()
     try:
-        raw = _compile(text, devices, _flags(devices[0], options), callbacks, name, use_cache)
+        raw, loaded = _compile(text, devices, _flags(devices[0], options), callbacks, name, use_cache)
     except errors.JaxRuntimeError as error:
         unknown = [flag for flag in _CPU_FLAGS if flag in str(error)]
         if not unknown:
             raise
         for flag in unknown:  # this version of XLA lacks it
             _CPU_FLAGS.pop(flag, None)
-        raw = _compile(text, devices, _flags(devices[0], options), callbacks, name, use_cache)
+        raw, loaded = _compile(text, devices, _flags(devices[0], options), callbacks, name, use_cache)
     if mesh is not None:
         out_placements = _chosen(raw, mesh, out_avals, out_placements, known)
-    return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate))
+    return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate), loaded)
 
 
 def _chosen(
@@ -305,7 +308,7 @@ def load_serialized(
     if out_placements is None:
         out_placements = (None if default else _whole(devices),) * len(out_avals)
     raw = _load(blob, devices, _flags(devices[0], None), callbacks)
-    return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate))
+    return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate), blob)
 
 
 _widening: dict[Any, Executable] = {}
@@ -358,11 +361,12 @@ def _compile(
     callbacks: Sequence[Any],
     name: str,
     use_cache: bool,
-) -> Any:
+) -> tuple[Any, bytes | None]:
+    """The program, and the bytes that it was loaded from, if it was."""
     if "lapack_" in text:
         _jaxlib.ensure_lapack()
     if not use_cache:
-        return _compile_now(text, devices, flags, callbacks, name)
+        return _compile_now(text, devices, flags, callbacks, name), None
     ids = [(device.platform, device.device_kind, device.id) for device in devices]
     digest = cache.key(text, flags, ids, len(callbacks), client.device_count(client.platform_of(devices[0])))
     start = time.perf_counter()
@@ -375,16 +379,16 @@ def _compile(
         else:
             if events.wanted():
                 events.emit(events.CacheHit(name, "disk", time.perf_counter() - start))
-            return raw
+            return raw, blob
     if events.wanted():
         events.emit(events.CacheMiss(name, "program", new=digest, where="disk"))
     raw = _compile_now(text, devices, flags, callbacks, name)
     try:
         blob = bytes(raw.serialize())
     except _jaxlib.RawError:  # programs that cannot be serialised are compiled each time
-        return raw
+        return raw, None
     cache.store(digest, blob)
-    return raw
+    return raw, None
 
 
 def _load(blob: bytes, devices: tuple[Any, ...], flags: list[tuple[str, Any]], callbacks: Sequence[Any]) -> Any:

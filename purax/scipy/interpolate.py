@@ -33,7 +33,12 @@ class RegularGridInterpolator:
     """
 
     def __init__(
-        self, points: Sequence[Any], values: Any, method: str = "linear", bounds_error: bool = False, fill_value: Any = np.nan
+        self,
+        points: Sequence[Any],
+        values: Any,
+        method: str = "linear",
+        bounds_error: bool = False,
+        fill_value: Any = np.nan,
     ) -> None:
         if method not in ("linear", "nearest"):
             raise ValueError(f"method {method!r} is not defined")
@@ -82,7 +87,9 @@ class RegularGridInterpolator:
         if xi.ndim == 1:
             xi = pnp.reshape(xi, (-1, 1) if n == 1 else (1, -1))
         if xi.shape[-1] != n:
-            raise ValueError(f"the requested sample points xi have dimension {xi.shape[-1]} but this interpolator has dimension {n}")
+            raise ValueError(
+                f"the requested sample points xi have dimension {xi.shape[-1]} but this interpolator has dimension {n}"
+            )
         shape = xi.shape[:-1]
         flat = pnp.reshape(xi, (-1, n))
         cells, fractions, outside = [], [], pnp.zeros(flat.shape[0], bool)
@@ -102,7 +109,9 @@ class RegularGridInterpolator:
         return pnp.reshape(pnp.where(missing, np.nan, out), (*shape, *self.values.shape[n:]))
 
     def _nearest(self, cells: Any, fractions: Any) -> Any:
-        return self.values[tuple(pnp.where(f <= 0.5, low, high) for (low, high), f in zip(cells, fractions, strict=True))]
+        return self.values[
+            tuple(pnp.where(f <= 0.5, low, high) for (low, high), f in zip(cells, fractions, strict=True))
+        ]
 
     def _linear(self, cells: Any, fractions: Any) -> Any:
         total = None

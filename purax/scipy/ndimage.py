@@ -70,7 +70,9 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
         raise ValueError(f"coordinates must be a sequence of length input.ndim, but {len(points)} != {source.ndim}")
     wrapped = _MODES.get(mode)
     if wrapped is None:
-        raise NotImplementedError(f"map_coordinates does not yet support mode {mode}. Currently supported modes are {set(_MODES)}.")
+        raise NotImplementedError(
+            f"map_coordinates does not yet support mode {mode}. Currently supported modes are {set(_MODES)}."
+        )
     if order not in (0, 1):
         raise NotImplementedError("map_coordinates currently requires order<=1")
     fill = pnp.asarray(cval, source.dtype)

@@ -59,8 +59,8 @@ class _Search(NamedTuple):
     tries: Any
 
 
-def _line_search(both: Any, x: Any, value: Any, gradient: Any, direction: Any, limit: int) -> _Search:
-    """A step by Wolfe's conditions, by bisection: shorter where the value is too large, longer where it still falls steeply."""
+def _line_search(both: Any, x: Any, value: Any, gradient: Any, direction: Any, first: Any, limit: int) -> _Search:
+    """A step by Wolfe's conditions: shorter (by a parabola) where the value is too large, longer where it still falls steeply."""
     slope = pnp.dot(gradient, direction, precision="highest")
 
     def at(step: Any) -> Any:
@@ -75,7 +75,11 @@ def _line_search(both: Any, x: Any, value: Any, gradient: Any, direction: Any, l
         steep = pnp.dot(new_gradient, direction, precision="highest") < 0.9 * slope
         low, high = pnp.where(~high_up & steep, s.step, s.low), pnp.where(high_up, s.step, s.high)
         done = ~high_up & ~steep
-        following = pnp.where(pnp.isinf(high), 2 * low, (low + high) / 2)
+        # the parabola through value and slope at `low`, and the value at a step that was too long
+        width, fall = s.step - s.low, pnp.dot(s.gradient, direction, precision="highest")
+        lowest = -0.5 * fall * width / (found - s.value - fall * width) * width
+        lowest = pnp.where(pnp.isfinite(lowest), pnp.clip(lowest, 1e-3 * width, 0.6 * width), 0.5 * width)
+        following = pnp.where(high_up, s.low + lowest, pnp.where(pnp.isinf(high), 2 * low, (low + high) / 2))
         # the value falls at `low`, so that the last such point is kept where the tries run out
         keep = ~high_up
         return _Search(
@@ -84,7 +88,7 @@ def _line_search(both: Any, x: Any, value: Any, gradient: Any, direction: Any, l
         )  # fmt: skip
 
     zero = pnp.zeros((), x.dtype)
-    start = _Search(zero, zero + np.inf, zero + 1, value, gradient, pnp.asarray(False), np.int32(0))
+    start = _Search(zero, zero + np.inf, first, value, gradient, pnp.asarray(False), np.int32(0))
     end = while_loop(goes_on, improve, start)
     return end._replace(step=pnp.where(end.done, end.step, end.low))
 
@@ -113,13 +117,20 @@ def _bfgs(fun: Any, x0: Any, gtol: float, norm: Any, maxiter: int, line_search_m
 
     def step(s: _State) -> _State:
         direction = -pnp.matmul(s.inverse, s.gradient, precision="highest")
-        found = _line_search(both, s.x, s.value, s.gradient, direction, line_search_maxiter)
+        # nothing is known of the scale before the first step
+        first = pnp.where(s.steps == 0, pnp.minimum(1, 1.01 / pnp.linalg.norm(s.gradient)), 1).astype(s.x.dtype)
+        found = _line_search(both, s.x, s.value, s.gradient, direction, first, line_search_maxiter)
         move, change = found.step * direction, found.gradient - s.gradient
         curvature = pnp.dot(move, change, precision="highest")
         usable = curvature > 0
         rho = 1 / pnp.where(usable, curvature, 1)
-        rest = pnp.eye(s.x.shape[0], dtype=s.x.dtype) - rho * pnp.outer(move, change)
-        new = pnp.matmul(pnp.matmul(rest, s.inverse, precision="highest"), rest.T, precision="highest")
+        one = pnp.eye(s.x.shape[0], dtype=s.x.dtype)
+        # the first step tells the scale of the inverse
+        length = pnp.sum(change * change)
+        scale = curvature / pnp.where(length > 0, length, 1)
+        before = pnp.where((s.steps == 0) & usable, scale * one, s.inverse)
+        rest = one - rho * pnp.outer(move, change)
+        new = pnp.matmul(pnp.matmul(rest, before, precision="highest"), rest.T, precision="highest")
         new = new + rho * pnp.outer(move, move)
         return _State(
             s.x + move, found.value, found.gradient, pnp.where(usable, new, s.inverse), s.steps + 1,
@@ -127,7 +138,9 @@ def _bfgs(fun: Any, x0: Any, gtol: float, norm: Any, maxiter: int, line_search_m
         )  # fmt: skip
 
     value, gradient = both(x0)
-    start = _State(x0, value, gradient, pnp.eye(x0.shape[0], dtype=x0.dtype), np.int32(0), np.int32(1), pnp.asarray(False))
+    start = _State(
+        x0, value, gradient, pnp.eye(x0.shape[0], dtype=x0.dtype), np.int32(0), np.int32(1), pnp.asarray(False)
+    )
     end = while_loop(goes_on, step, start)
     success = size(end.gradient) < gtol
     status = pnp.where(success, 0, pnp.where(end.stuck, 3, 1)).astype(np.int32)

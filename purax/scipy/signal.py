@@ -42,9 +42,7 @@ def _cut(full: Any, first: Sequence[int], second: Sequence[int], mode: str, axes
         raise ValueError("mode must be one of ['full', 'same', 'valid']")
     if mode == "full":
         return full
-    if mode == "valid" and not (
-        all(first[i] >= second[i] for i in axes) or all(second[i] >= first[i] for i in axes)
-    ):
+    if mode == "valid" and not (all(first[i] >= second[i] for i in axes) or all(second[i] >= first[i] for i in axes)):
         raise ValueError("For 'valid' mode, one input must be at least as large as the other in every dimension")
     parts = [slice(None)] * full.ndim
     for i in axes:
@@ -62,7 +60,11 @@ def _full(in1: Any, in2: Any, precision: Any) -> Any:
         raise ValueError(f"convolution of empty arrays: shapes {in1.shape} and {in2.shape}")
     pads = [(n - 1, n - 1) for n in in2.shape]
     return conv_general_dilated(
-        in1[None, None], pnp.flip(in2)[None, None], (1,) * in1.ndim, pads, precision="highest" if precision is None else precision
+        in1[None, None],
+        pnp.flip(in2)[None, None],
+        (1,) * in1.ndim,
+        pads,
+        precision="highest" if precision is None else precision,
     )[0, 0]
 
 
@@ -105,7 +107,11 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Sequence[int] | No
         return in1 * in2
     places = range(in1.ndim) if axes is None else [operator.index(a) for a in np.atleast_1d(np.asarray(axes)).tolist()]
     places = sorted({a % in1.ndim for a in places})
-    if any(in1.shape[i] != in2.shape[i] and 1 not in (in1.shape[i], in2.shape[i]) for i in range(in1.ndim) if i not in places):
+    if any(
+        in1.shape[i] != in2.shape[i] and 1 not in (in1.shape[i], in2.shape[i])
+        for i in range(in1.ndim)
+        if i not in places
+    ):
         raise ValueError(f"incompatible shapes for in1 and in2: {in1.shape} and {in2.shape}")
     sizes = [in1.shape[i] + in2.shape[i] - 1 for i in places]
     real = not dtypes.is_complex(in1.dtype)
@@ -241,7 +247,9 @@ def _extended(x: Any, size: int, boundary: str) -> Any:
         return pnp.pad(x, pads, mode="reflect", reflect_type="odd")
     if boundary in ("constant", "zeros"):
         return pnp.pad(x, pads, mode="edge") if boundary == "constant" else pnp.pad(x, pads)
-    raise ValueError(f"Unknown boundary option '{boundary}', must be one of: {['even', 'odd', 'constant', 'zeros', None]}")
+    raise ValueError(
+        f"Unknown boundary option '{boundary}', must be one of: {['even', 'odd', 'constant', 'zeros', None]}"
+    )
 
 
 def _spectra(
@@ -332,7 +340,20 @@ def stft(
     (frequencies float[f], times float[t], complex[..., f, ..., t])
     """
     return _spectra(
-        x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, "spectrum", axis, False, boundary, padded
+        x,
+        None,
+        fs,
+        window,
+        nperseg,
+        noverlap,
+        nfft,
+        detrend,
+        return_onesided,
+        "spectrum",
+        axis,
+        False,
+        boundary,
+        padded,
     )
 
 

@@ -18,7 +18,7 @@ from purax.core.ir import Equation, Jaxpr, Var
 from purax.core.leaks import check_leaks
 from purax.core.passes import dead_code
 from purax.core.primitive import Linear
-from purax.core.source import current_source
+from purax.core.source import current_source, pinned
 from purax.core.trace import Trace, Tracer, aval_of, bind_in, current
 from purax.primitives import collective, elementwise
 from purax.primitives.base import instantiate, is_differentiable
@@ -138,6 +138,7 @@ class DualTrace(Trace):
                 current.reset(token)
         plan = fused.tape_plan(primitive, primals, tangents, params) if self.parent is None else None
         token = current.set(None if plan is not None else self.linear)
+        pin = pinned.set(current_source(3))  # all that the rule does stands for this line
         try:
             if plan is not None:
                 outs, out_tangents = plan(self.linear, primals, tangents)
@@ -146,6 +147,7 @@ class DualTrace(Trace):
             else:
                 outs, out_tangents = primitive.jvp(tuple(primals), tuple(tangents), **params)
         finally:
+            pinned.reset(pin)
             current.reset(token)
         return tuple([o if t is None else DualTracer(self, o, t) for o, t in zip(outs, out_tangents, strict=True)])
 
@@ -178,18 +180,23 @@ class Tape:
         for out, cotangent in zip(self.outputs, cotangents, strict=True):
             if out is not None and cotangent is not None:
                 _accumulate(found, out.index, collective.total(cotangent, out.aval))
-        for entry in reversed(self.entries):
-            outs = tuple([found.pop(o.index, None) for o in entry.outs])
-            if not any(c is not None for c in outs):
-                continue
-            operands = tuple([Linear(x.aval) if self._own(x) else x for x in entry.operands])
-            results = entry.primitive.transpose(outs, operands, **entry.params)
-            if entry.primitive.types_axes or entry.outs[0].aval.varying:
-                avals = [aval_of(x) for x in entry.operands]
-                results = collective.settle(entry.primitive, entry.params, avals, [o.aval for o in entry.outs], results)
-            for x, cotangent in zip(entry.operands, results, strict=True):
-                if cotangent is not None and self._own(x):
-                    _accumulate(found, x.index, cotangent)
+        pin = pinned.set(None)
+        try:
+            for entry in reversed(self.entries):
+                outs = tuple([found.pop(o.index, None) for o in entry.outs])
+                if not any(c is not None for c in outs):
+                    continue
+                pinned.set(entry.source)
+                operands = tuple([Linear(x.aval) if self._own(x) else x for x in entry.operands])
+                results = entry.primitive.transpose(outs, operands, **entry.params)
+                if entry.primitive.types_axes or entry.outs[0].aval.varying:
+                    avals = [aval_of(x) for x in entry.operands]
+                    results = collective.settle(entry.primitive, entry.params, avals, [o.aval for o in entry.outs], results)
+                for x, cotangent in zip(entry.operands, results, strict=True):
+                    if cotangent is not None and self._own(x):
+                        _accumulate(found, x.index, cotangent)
+        finally:
+            pinned.reset(pin)
         return [None if i is None else found.get(i.index) for i in self.inputs]
 
     def program(self) -> tuple[Jaxpr, list[Any]]:

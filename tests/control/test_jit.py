@@ -54,7 +54,7 @@ def test_two_jits_of_one_function_share_what_was_traced():
     assert len(traces) == 2
 
 
-def test_a_function_made_anew_compiles_nothing_new():
+def test_a_function_made_anew_compiles_nothing_new(cache_folder):
     def run(scale):
         return purax.jit(lambda x: lax.scan(lambda c, r: (c * r + scale, c), x, pnp.arange(3.0)))(1.0)
 
@@ -76,12 +76,12 @@ def test_a_function_made_anew_compiles_nothing_new():
         lambda f: purax.grad(purax.checkpoint(f))(0.5),
     ],
 )
-def test_derived_programs_of_fresh_lambdas_compile_nothing_new(run):
+def test_derived_programs_of_fresh_lambdas_compile_nothing_new(run, cache_folder):
     make = lambda: lambda x: pnp.sin(x) * 1.375
     run(make())
     with events.listen() as seen:
         run(make())
-    assert not kinds(seen, events.Compiled)
+    assert not kinds(seen, events.Compiled) and not [e for e in kinds(seen, events.CacheHit) if e.where == "disk"]
 
 
 def test_settings_are_part_of_the_key():
@@ -110,7 +110,7 @@ def test_a_context_of_one_s_own_is_part_of_the_key():
     assert float(fun(2.0)) == 2 and context.get_global() == 1
 
 
-def test_clearing_forgets_what_was_traced():
+def test_clearing_forgets_what_was_traced(no_cache):
     traces = []
 
     @purax.jit
@@ -128,11 +128,12 @@ def test_clearing_forgets_what_was_traced():
 
 
 def test_what_a_dead_function_captured_is_let_go():
-    big = pnp.zeros(1000) + 1
-    held = weakref.ref(big)
-    fun = purax.jit(lambda x: x + big)
-    fun(1.0)
-    del fun, big
+    def call():
+        big = pnp.zeros(1000) + 1
+        purax.jit(lambda x: x + big)(1.0)
+        return weakref.ref(big)
+
+    held = call()
     gc.collect()
     assert held() is None
 
@@ -326,6 +327,26 @@ def test_integers_without_tangent_pass_through():
     out = purax.jit(lambda z, x: (x, {"z": z}))(zeros, 1.0)
     assert out[1]["z"].dtype == purax.float0 and float(out[0]) == 1
     assert purax.jit(purax.grad(lambda x, i: x[i], argnums=(0, 1), allow_int=True))(pnp.ones(2), 1)[1].dtype == purax.float0
+
+
+def test_options_reach_the_compiler():
+    fun = purax.jit(lambda x, y: x * y, compiler_options={"xla_cpu_enable_fast_math": False})
+    assert [float(fun(2.0, y)) for y in (3.0, 4.0, pnp.float32(5), pnp.float32(6))] == [6, 8, 10, 12]
+    with pytest.raises(errors.JaxRuntimeError, match="no_such_flag"):
+        purax.jit(lambda x: x, compiler_options={"no_such_flag": True})(1.0)
+
+
+def test_types_of_outputs_and_a_call_share_one_trace():
+    traces = []
+
+    def fun(x):
+        traces.append(1)
+        return x
+
+    purax.eval_shape(fun, pnp.ones(3))
+    purax.make_jaxpr(fun)(pnp.ones(3))
+    purax.jit(fun)(pnp.ones(3))
+    assert len(traces) == 1
 
 
 def test_inlined_functions_leave_no_call():

@@ -73,7 +73,7 @@ def test_symmetric_systems_need_one_solver():
 
 def test_solvers_may_return_more():
     with_steps = lambda matvec, b: (gauss(matvec, b), {"steps": 3})
-    x, aux = lax.custom_linear_solve(lambda x: A @ x, B, with_steps, with_steps, has_aux=True)
+    _, aux = lax.custom_linear_solve(lambda x: A @ x, B, with_steps, with_steps, has_aux=True)
     assert int(aux["steps"]) == 3
     fun = lambda b: lax.custom_linear_solve(lambda x: A @ x, b, with_steps, with_steps, has_aux=True)[0].sum()
     np.testing.assert_allclose(purax.grad(fun)(B), np.linalg.solve(A.T, np.ones(3)), rtol=1e-3, atol=1e-5)

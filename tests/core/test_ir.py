@@ -121,8 +121,8 @@ def test_dead_equations_go_and_inputs_stay_unless_asked():
 
 def test_dead_outputs_of_inner_programs_go_too():
     def fun(x, rows):
-        a, b = purax.jit(lambda v: (pnp.sin(v), pnp.cos(v)))(x)
-        (c, d), ys = lax.scan(lambda s, r: ((s[0] * r, s[1] + r), pnp.exp(r)), (x, x), rows)
+        a, _ = purax.jit(lambda v: (pnp.sin(v), pnp.cos(v)))(x)
+        (c, _), _ = lax.scan(lambda s, r: ((s[0] * r, s[1] + r), pnp.exp(r)), (x, x), rows)
         return a + c
 
     kept, _ = passes.dead_code(traced(fun, 1.0, pnp.ones(3)).jaxpr)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All samples of `tests/primitives` and `tests/nn`, and the evaluator that runs primitives by their NumPy reference."""
+"""All samples of `tests/primitives`, `tests/nn` and `tests/scipy`, and the evaluator that runs primitives by their NumPy reference."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 
 import tests.nn
 import tests.primitives
+import tests.scipy
 from purax import dtypes
 from purax.core import trace
 from purax.core.hooks import hooks
@@ -24,7 +25,7 @@ from tests.laws.sample import BadSample, Sample
 
 def _collect(name: str) -> list[Any]:
     found = []
-    for package in (tests.primitives, tests.nn):
+    for package in (tests.primitives, tests.nn, tests.scipy):
         for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda i: i.name):
             if info.name.startswith("test_"):
                 module = importlib.import_module(f"{package.__name__}.{info.name}")
@@ -46,6 +47,7 @@ WITHOUT_SAMPLES: dict[str, str] = dict.fromkeys(
         "custom_linear",
         "custom_linear_solve",
         "custom_vjp_call",
+        "custom_vmap_call",
         "forward_only",
         "jit",
         "random_gamma",

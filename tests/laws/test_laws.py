@@ -166,9 +166,8 @@ def test_forward_and_reverse_mode_are_adjoint(sample):
         operands = [widened(x) for x in sample.operands]
         tangents = direction(sample, rng)
         outs, out_tangents = derivative(sample, operands, tangents)
-        if all(t is None for t in out_tangents):
-            pytest.skip("the derivative is zero everywhere")
         _, tape = linearize_flat(sample.apply, operands, [t is not None for t in tangents])
+        assert [t is None for t in tape.outputs] == [t is None for t in out_tangents]
         cotangents = [rng.standard_normal(o.shape) if t is not None else None for o, t in zip(outs, out_tangents, strict=True)]
         cotangents = [None if c is None else c.astype(o.dtype) for c, o in zip(cotangents, outs, strict=True)]
         pulled = tape.backward([c if t is not None else None for c, t in zip(cotangents, tape.outputs, strict=True)])
@@ -236,10 +235,8 @@ def batch_choices(sample):
     return dict.fromkeys(choices)
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=label)
+@pytest.mark.parametrize("sample", [s for s in SAMPLES if has_rule(s.primitive, "batch")], ids=label)
 def test_mapping_equals_stacking(sample):
-    if not has_rule(sample.primitive, "batch"):
-        pytest.skip("the primitive declares that it cannot be mapped")
     lanes = 3
     for dims in batch_choices(sample):
         stacked, per_lane = [], []

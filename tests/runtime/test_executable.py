@@ -258,6 +258,14 @@ def test_a_program_is_compiled_once_and_found_under_moved_source_lines(disk):
     assert "Compiled" in kinds(seen)
 
 
+def test_a_program_from_the_cache_can_be_saved_again(disk):
+    for _ in range(2):
+        add = compile_text(ADD, out_avals=[FLOATS])
+    for _ in range(2):
+        add = load_serialized(add.serialize(), out_avals=[FLOATS])
+    np.testing.assert_array_equal(add.call([numbers(), numbers()])[0], 2 * np.arange(8))
+
+
 @pytest.mark.parametrize("harm", ["cut", "flip", "empty", "foreign", "checksummed nonsense"])
 def test_damaged_files_are_compiled_anew(disk, harm):
     compile_text(ADD, out_avals=[FLOATS])

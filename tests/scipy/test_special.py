@@ -11,7 +11,9 @@ from purax.contexts import enable_x64
 from purax.scipy import special
 
 rng = np.random.default_rng(0)
-REAL = np.concatenate([rng.normal(size=60) * 3, rng.normal(size=20) * 30, [0.0, 1.0, 2.0, 0.5, -0.5, 1e-8, 1e4, np.nan]])
+REAL = np.concatenate(
+    [rng.normal(size=60) * 3, rng.normal(size=20) * 30, [0.0, 1.0, 2.0, 0.5, -0.5, 1e-8, 1e4, np.nan]]
+)
 POSITIVE = np.concatenate([rng.gamma(1, size=60) * 3, rng.gamma(1, size=20) * 20, [1.0, 2.0, 1e-3, 500.0, 8.0]])
 UNIT = np.concatenate([rng.uniform(0.01, 0.99, size=40), 10.0 ** -rng.uniform(1, 30, size=20), [0.0, 1.0, 0.5]])
 
@@ -22,7 +24,20 @@ ONE = [
     ("i0e", REAL), ("i1", np.clip(REAL, -50, 50)), ("i1e", REAL), ("log_ndtr", REAL), ("logit", UNIT), ("loggamma", POSITIVE),
     ("ndtr", np.maximum(REAL, -12)), ("ndtri", UNIT), ("sici", REAL), ("spence", POSITIVE), ("zeta", np.clip(REAL, -10, 50)),
 ]  # fmt: skip
-TWO = ["beta", "betaln", "boxcox", "boxcox1p", "kl_div", "owens_t", "poch", "rel_entr", "xlog1py", "xlogy", "gammainc", "gammaincc"]
+TWO = [
+    "beta",
+    "betaln",
+    "boxcox",
+    "boxcox1p",
+    "kl_div",
+    "owens_t",
+    "poch",
+    "rel_entr",
+    "xlog1py",
+    "xlogy",
+    "gammainc",
+    "gammaincc",
+]
 
 
 def compare(name, *arrays, dtype):
@@ -37,7 +52,9 @@ def compare(name, *arrays, dtype):
     for g, w in zip(got, wanted, strict=True):
         assert g.dtype == dtype
         with np.errstate(over="ignore"):
-            np.testing.assert_allclose(np.asarray(g), w.astype(dtype), rtol=limit, atol=1e-37 if dtype == np.float32 else 1e-300)
+            np.testing.assert_allclose(
+                np.asarray(g), w.astype(dtype), rtol=limit, atol=1e-37 if dtype == np.float32 else 1e-300
+            )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -63,14 +80,18 @@ def test_functions_of_two_operands_are_scipys(name, dtype):
 def test_orders_of_exponential_integrals_and_polygamma():
     n = rng.integers(0, 30, POSITIVE.shape)
     x = np.minimum(POSITIVE, 80).astype(np.float32)
-    np.testing.assert_allclose(special.expn(n, x), reference.expn(n.astype(float), x.astype(float)), rtol=1e-6, atol=1e-37)
+    np.testing.assert_allclose(
+        special.expn(n, x), reference.expn(n.astype(float), x.astype(float)), rtol=1e-6, atol=1e-37
+    )
     np.testing.assert_allclose(special.polygamma(n % 4, x), reference.polygamma(n % 4, x), rtol=1e-5)
 
 
 def test_hypergeometric_functions_for_arguments_of_both_signs():
     a, b, c = (rng.uniform(0.3, 4, 30).astype(np.float32) for _ in range(3))
     x = np.linspace(-20, 20, 30).astype(np.float32)
-    np.testing.assert_allclose(special.hyp1f1(a, b, x), reference.hyp1f1(*(v.astype(float) for v in (a, b, x))), rtol=2e-5)
+    np.testing.assert_allclose(
+        special.hyp1f1(a, b, x), reference.hyp1f1(*(v.astype(float) for v in (a, b, x))), rtol=2e-5
+    )
     x = np.linspace(-6, 0.97, 30).astype(np.float32)
     want = reference.hyp2f1(*(v.astype(float) for v in (a, b, c, x)))
     np.testing.assert_allclose(special.hyp2f1(a, b, c, x), want, rtol=2e-5)
@@ -106,7 +127,7 @@ def test_counts():
 
 def test_sums_of_exponentials():
     x = rng.normal(size=(3, 4)).astype(np.float32) + 500
-    b = rng.normal(size=(3, 4)).astype(np.float32)
+    b = np.linspace(-1, 3, 12).reshape(3, 4).astype(np.float32)
     np.testing.assert_allclose(special.logsumexp(x, axis=1), reference.logsumexp(x, axis=1), rtol=1e-6)
     got, want = special.logsumexp(x, b=b, return_sign=True), reference.logsumexp(x, b=b, return_sign=True)
     np.testing.assert_allclose(got, want, rtol=1e-6)
@@ -125,7 +146,7 @@ GRADIENTS = [
 
 @pytest.mark.parametrize(("name", "point"), GRADIENTS, ids=[name for name, _ in GRADIENTS])
 def test_derivatives_are_differences(name, point):
-    places = (1,) if name == "zeta" else tuple(range(len(point)))
+    places = tuple(range(len(point)))
     with enable_x64(True):
         function = getattr(special, name)
         got = purax.grad(function, argnums=places)(*point)

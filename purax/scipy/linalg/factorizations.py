@@ -32,7 +32,9 @@ def _with_columns(solver: Callable[[Any, Any], Any], name: str, a: Any, b: Any) 
     vector = b.ndim == 1 or b.ndim == a.ndim - 1
     column = b[..., None] if vector else b
     if a.ndim < 2 or a.shape[-1] != a.shape[-2] or column.shape[-2] != a.shape[-1]:
-        raise errors.ShapeError(f"{name} takes matrices [..., n, n] and right-hand sides of n rows, got {a.shape} and {b.shape}")
+        raise errors.ShapeError(
+            f"{name} takes matrices [..., n, n] and right-hand sides of n rows, got {a.shape} and {b.shape}"
+        )
     lead = pnp.broadcast_shapes(a.shape[:-2], column.shape[:-2])
     a = pnp.broadcast_to(a, (*lead, *a.shape[-2:]))
     column = pnp.broadcast_to(column, (*lead, *column.shape[-2:]))
@@ -188,7 +190,12 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
 
 
 def qr(
-    a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", pivoting: bool = False, check_finite: bool = True
+    a: Any,
+    overwrite_a: bool = False,
+    lwork: Any = None,
+    mode: str = "full",
+    pivoting: bool = False,
+    check_finite: bool = True,
 ) -> tuple[Any, ...]:
     """(Q, R) with a = Q R; with `pivoting` also the permutation p: a[:, p] = Q R.
 
@@ -261,7 +268,9 @@ def eigh(
     (float[..., n] ascending, inexact[..., n, n]), or the former if `eigvals_only`
     """
     if eigvals is not None:
-        raise ValueError("eigh takes no eigvals: shapes of results must not depend on values; take a part of the result")
+        raise ValueError(
+            "eigh takes no eigvals: shapes of results must not depend on values; take a part of the result"
+        )
     if type not in (1, 2, 3):
         raise ValueError(f"eigh: type must be 1, 2 or 3, got {type}")
     a = matrices_of("linalg.eigh", a, True)
@@ -322,16 +331,20 @@ def eigh_tridiagonal(
     d, e = pnp.asarray(d), pnp.asarray(e)
     d, e = inexact("linalg.eigh_tridiagonal", d, e)
     if d.ndim != 1 or e.shape != (d.shape[0] - 1,):
-        raise errors.ShapeError(f"eigh_tridiagonal takes n diagonal and n - 1 other entries, got {d.shape} and {e.shape}")
+        raise errors.ShapeError(
+            f"eigh_tridiagonal takes n diagonal and n - 1 other entries, got {d.shape} and {e.shape}"
+        )
     matrix = pnp.diag(pnp.real(d).astype(d.dtype)) + pnp.diag(e, -1)
     v, w = widened(lambda x: factors.eigh(_hermitian(x, True), symmetrize_input=False), matrix)
     if select == "i":
         first, last = (int(i) for i in select_range or ())
         if not 0 <= first <= last < d.shape[0]:
-            raise ValueError(f"select_range must lie within 0 and {d.shape[0] - 1} and not be empty, got {select_range}")
+            raise ValueError(
+                f"select_range must lie within 0 and {d.shape[0] - 1} and not be empty, got {select_range}"
+            )
         v, w = v[:, first : last + 1], w[first : last + 1]
     elif select == "v":
-        low, high = select_range or ()
+        low, high = select_range or (-np.inf, np.inf)
         kept = np.flatnonzero((np.asarray(w) > low) & (np.asarray(w) <= high))
         v, w = v[:, kept], w[kept]
     return w if eigvals_only else (w, v)

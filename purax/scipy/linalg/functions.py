@@ -178,11 +178,13 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
         NaN where eigenvalues of A and -B are as close as this: the equation has no unique solution.
     """
     if method not in ("schur", "eigen"):
-        raise ValueError(f"Unrecognized method {method}. The two valid methods are either \"schur\" or \"eigen\".")
+        raise ValueError(f'Unrecognized method {method}. The two valid methods are either "schur" or "eigen".')
     A, B, C = inexact("linalg.solve_sylvester", A, B, C)
     m, n = C.shape if C.ndim == 2 else (-1, -1)
     if A.shape != (m, m) or B.shape != (n, n):
-        raise errors.ShapeError(f"solve_sylvester takes shapes (m, m), (n, n) and (m, n), got {A.shape}, {B.shape}, {C.shape}")
+        raise errors.ShapeError(
+            f"solve_sylvester takes shapes (m, m), (n, n) and (m, n), got {A.shape}, {B.shape}, {C.shape}"
+        )
     dtype = dtypes.to_complex(C.dtype)
     if method == "schur":
         r, u = schur(A, output="complex")

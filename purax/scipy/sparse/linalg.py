@@ -57,7 +57,7 @@ class _Space:
 
 def _as_function(a: Any, name: str) -> Callable[[Any], Any]:
     if callable(a):
-        return a  # type: ignore[no-any-return]
+        return a
     if not hasattr(a, "__matmul__"):
         raise TypeError(f"linear operator must be either a function or ndarray: {a}")
     shape = getattr(a, "shape", None)

@@ -55,14 +55,14 @@ def _miller(z: Any, *, v: int, n_iter: int) -> Any:
         before = 2 * (k + 1) / safe * here - after
         even = pnp.where(k == 0, 1.0, pnp.where(k - 2 * pnp.floor(k / 2) == 0, 2.0, 0.0))
         total = total + even * before
-        kept = pnp.where(first == k, before, kept)
+        kept = pnp.where(first == k, before[None], kept)
         shrink = pnp.where(pnp.abs(before) > limit, 1 / limit, 1).astype(z.dtype)
-        return (here * shrink, before * shrink, total * shrink, kept * shrink), None
+        return (here * shrink, before * shrink, total * shrink, kept * shrink[None]), None
 
     start = (pnp.zeros_like(z), pnp.ones_like(z), pnp.zeros_like(z), pnp.zeros((v + 1, *z.shape), z.dtype))
     orders = np.arange(max(n_iter, v + 1) - 1, -1, -1).astype(z.dtype)
     _, _, total, kept = scan(step, start, orders)[0]
-    return pnp.where(zero, (first == 0).astype(z.dtype), kept / total)
+    return pnp.where(zero[None], (first == 0).astype(z.dtype), kept / total[None])
 
 
 _miller_jit = jit(_miller, static_argnames=("v", "n_iter"))

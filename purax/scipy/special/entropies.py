@@ -13,6 +13,7 @@ from purax.numpy.exponentials import logsumexp
 from purax.numpy.promotion import promote_inexact
 from purax.primitives import elementwise as ops
 from purax.primitives.family import INEXACT, Elementwise, inline, widened
+from purax.primitives.stop_gradient import stop_gradient
 from purax.scipy.special._series import apply
 
 __all__ = [
@@ -102,6 +103,10 @@ def logit(x: Any) -> Any:
 def log_softmax(x: Any, /, *, axis: Any = None) -> Any:
     """x - logsumexp(x) along `axis` (None: all axes)."""
     (x,) = promote_inexact("log_softmax", x)
+    if not x.size:
+        return x
+    top = stop_gradient(pnp.max(x, axis=axis, keepdims=True))
+    x = x - pnp.where(pnp.isfinite(top), top, 0)
     return x - logsumexp(x, axis=axis, keepdims=True)
 
 
@@ -113,7 +118,7 @@ def softmax(x: Any, /, *, axis: Any = None) -> Any:
 @jit
 def _box_cox(logarithm: Any, power: Any) -> Any:
     """(exp(power logarithm) - 1) / power, its limit and the derivative of that at power 0."""
-    u = pnp.where(power == 0, 0, power * logarithm)
+    u = power * pnp.where((power == 0) & pnp.isinf(logarithm), 0, logarithm)
     small = pnp.abs(u) < 1e-2
     series = logarithm * (1 + u / 2 * (1 + u / 3 * (1 + u / 4 * (1 + u / 5 * (1 + u / 6)))))
     small |= power == 0

@@ -18,7 +18,8 @@ from purax.numpy.promotion import promote_inexact
 from purax.primitives import special
 from purax.primitives.elementwise import strong_mul
 from purax.primitives.family import FLOAT, INEXACT, Elementwise
-from purax.scipy.special._series import apply, double
+from purax.scipy.special._series import apply, double, in_double
+from purax.transforms.jvp import jvp
 
 __all__ = [
     "bernoulli", "beta", "betainc", "betaln", "comb", "digamma", "factorial", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn",
@@ -70,7 +71,9 @@ def _complex_loggamma(z: Any) -> Any:
     upper = pnp.where(lower, pnp.conj(z), z)
     # sin(pi z) = (i / 2) exp(-i pi z) (1 - exp(2 i pi z)); the last factor is at most 2 in the upper half plane
     turns = pnp.round(pnp.real(upper))
-    sine = 1j * math.pi * (0.5 - upper) - math.log(2) + pnp.log(-pnp.expm1(2j * math.pi * (upper - turns.astype(z.dtype))))
+    sine = (
+        1j * math.pi * (0.5 - upper) - math.log(2) + pnp.log(-pnp.expm1(2j * math.pi * (upper - turns.astype(z.dtype))))
+    )
     sine = pnp.where(lower, pnp.conj(sine), sine)
     return pnp.where(left, math.log(math.pi) - sine - value, value)
 
@@ -90,15 +93,20 @@ def _any_digamma(x: Any) -> Any:
 # --- gamma --------------------------------------------------------------------------------------------------------------------
 
 
+def _at_pole(z: Any) -> Any:
+    real = pnp.real(z)
+    return (pnp.imag(z) == 0) & (real <= 0) & (real == pnp.floor(real))
+
+
 def _gamma_formula(x: Any) -> Any:
     if dtypes.is_complex(x.aval.dtype):
-        return pnp.exp(_complex_loggamma(x))
+        return pnp.where(_at_pole(x), complex(math.nan, math.nan), pnp.exp(_complex_loggamma(x)))
     return gammasgn(x) * pnp.exp(special.lgamma(x))
 
 
 def _loggamma_formula(x: Any) -> Any:
     if dtypes.is_complex(x.aval.dtype):
-        return _complex_loggamma(x)
+        return pnp.where(_at_pole(x), complex(math.nan, math.nan), _complex_loggamma(x))
     return pnp.where((x < 0) | ((x == 0) & pnp.signbit(x)), np.nan, special.lgamma(x))
 
 
@@ -297,12 +305,41 @@ def zeta(x: Any, q: Any = None) -> Any:
     """
     if q is None:
         return apply(riemann_zeta_p, x)
-    return apply(special.zeta_p, x, q)
+    return apply(zeta_p, x, q)
+
+
+def _euler_maclaurin(s: Any, q: Any) -> Any:
+    """Hurwitz's sum: its first terms, the integral of the others, and corrections to that."""
+    start = q + 12
+    total = 0.5 * start**-s + start ** (1 - s) / (s - 1)
+    for k in range(12):
+        total = total + (q + k) ** -s
+    factor = start ** (-s - 1) * s
+    for j, correction in enumerate(STIRLING, 1):
+        # B_2j / (2j)! s (s + 1) ... (s + 2j - 2) start^(1 - s - 2j)
+        total = total + correction / math.factorial(2 * j - 2) * factor
+        factor = factor * (s + 2 * j - 1) * (s + 2 * j) / (start * start)
+    return total
+
+
+def _zeta_slope(s: Any, q: Any) -> Any:
+    """Derivative of zeta to its exponent."""
+    return jvp(lambda s: _euler_maclaurin(s, q), (s,), (pnp.ones_like(s),))[1]
+
+
+zeta_p: Elementwise = Elementwise(
+    "hurwitz_zeta", (FLOAT, FLOAT), double(special.zeta), _numpy("zeta"),
+    lambda t, y, s, q: strong_mul(t, in_double(_zeta_slope)(s, q)),
+    lambda t, y, s, q: strong_mul(t, -s * zeta_p.bind1(s + 1, q)),
+)  # fmt: skip
 
 
 def _alternating_weights(size: int) -> tuple[float, ...]:
     """Borwein's (2000) weights for the sum of (-1)^k (k + 1)^-s, which is (1 - 2^(1-s)) zeta(s)."""
-    terms = [size * math.factorial(size + i - 1) * 4**i // (math.factorial(size - i) * math.factorial(2 * i)) for i in range(size + 1)]
+    terms = [
+        size * math.factorial(size + i - 1) * 4**i // (math.factorial(size - i) * math.factorial(2 * i))
+        for i in range(size + 1)
+    ]
     total = sum(terms)
     return tuple((-1) ** k * (1 - sum(terms[: k + 1]) / total) for k in range(size))
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from purax import dtypes
 from purax import numpy as pnp
+from purax.control.loop import fori_loop
 from purax.lazy import lazy
+from purax.numpy.promotion import promote_inexact
 from purax.primitives import special
 from purax.primitives.elementwise import strong_mul
 from purax.primitives.family import FLOAT, Elementwise
-from purax.control.loop import fori_loop
-from purax.numpy.promotion import promote_inexact
 from purax.scipy.special._series import apply, chebyshev, double, whole_line
 
 __all__ = ["exp1", "expi", "expn", "sici", "spence"]
@@ -106,7 +107,9 @@ def _expi_formula(x: Any) -> Any:
 exp1_p = Elementwise(
     "exp1", FLOAT, double(_exp1_formula), _numpy("exp1"), lambda t, y, x: strong_mul(t, -pnp.exp(-x) / x)
 )
-expi_p = Elementwise("expi", FLOAT, double(_expi_formula), _numpy("expi"), lambda t, y, x: strong_mul(t, pnp.exp(x) / x))
+expi_p = Elementwise(
+    "expi", FLOAT, double(_expi_formula), _numpy("expi"), lambda t, y, x: strong_mul(t, pnp.exp(x) / x)
+)
 
 
 def exp1(x: Any) -> Any:
@@ -145,7 +148,7 @@ def _expn_formula(n: Any, x: Any) -> Any:
     return pnp.where((n < 0) | (x < 0) | (n != pnp.floor(n)) | pnp.isnan(x), np.nan, found)
 
 
-expn_p = Elementwise(
+expn_p: Elementwise = Elementwise(
     "expn", (FLOAT, FLOAT), double(_expn_formula), _numpy("expn"), special.no_derivative("expn", "n"),
     lambda t, y, n, x: strong_mul(t, pnp.where(n == 0, -y * (1 + 1 / x), -expn_p.bind1(pnp.maximum(n - 1, 0), x))),
 )  # fmt: skip
@@ -220,6 +223,8 @@ sici_p = Elementwise(
 def sici(x: Any) -> tuple[Any, Any]:
     """Integral of sin(t) / t from 0 to x; Euler's constant + log|x| + the integral of (cos(t) - 1) / t from 0 to x."""
     (x,) = promote_inexact("sici", x)
+    if dtypes.is_complex(x.dtype):
+        raise ValueError("Argument `x` to sici must be real-valued.")
     return sici_p.bind1(x, cosine=False), sici_p.bind1(x, cosine=True)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from purax import numpy as pnp
 from purax.numpy.promotion import promote_inexact
 from purax.scipy.stats import gamma
 

@@ -28,8 +28,6 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Probability of values up to x."""
-    x, loc, scale = promote_inexact("gumbel_l.cdf", x, loc, scale)
-    y = common.unit(x, loc, scale)
     return -pnp.expm1(logsf(x, loc, scale))
 
 
@@ -42,8 +40,6 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Probability of values above x."""
-    x, loc, scale = promote_inexact("gumbel_l.sf", x, loc, scale)
-    y = common.unit(x, loc, scale)
     return pnp.exp(logsf(x, loc, scale))
 
 

@@ -35,7 +35,7 @@ def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Any:
     if cov.ndim == 0:
         return -0.5 * pnp.sum(y * y, axis=-1) / cov - n / 2 * (math.log(2 * math.pi) + pnp.log(cov))
     if cov.ndim < 2 or cov.shape[-2:] != (n, n):
-        raise ValueError("multivariate_normal.logpdf got incompatible shapes: " f"{n} variables and cov {cov.shape}")
+        raise ValueError(f"multivariate_normal.logpdf got incompatible shapes: {n} variables and cov {cov.shape}")
     low = linalg.cholesky(cov, lower=True)
     white = linalg.solve_triangular(low, y[..., None], lower=True)[..., 0]
     logdet = pnp.sum(pnp.log(pnp.diagonal(low, axis1=-2, axis2=-1)), axis=-1)

@@ -29,8 +29,6 @@ def pdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 def cdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Probability of values up to x."""
-    x, b, loc, scale = promote_inexact("pareto.cdf", x, b, loc, scale)
-    y = common.unit(x, loc, scale)
     return -pnp.expm1(logsf(x, b, loc, scale))
 
 
@@ -43,8 +41,6 @@ def logcdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 def sf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Probability of values above x."""
-    x, b, loc, scale = promote_inexact("pareto.sf", x, b, loc, scale)
-    y = common.unit(x, loc, scale)
     return pnp.exp(logsf(x, b, loc, scale))
 
 

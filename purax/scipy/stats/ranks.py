@@ -69,7 +69,7 @@ def mode(a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: 
         found = pnp.take_along_axis(rows, best, axis=-1)[..., 0]
         count = pnp.take_along_axis(lengths, best, axis=-1)[..., 0]
     if keepdims:
-        sizes = (1,) * len(shape) if axis is None else [1 if i == place else n for i, n in enumerate(shape)]
+        sizes = [1] * len(shape) if axis is None else [1 if i == place else n for i, n in enumerate(shape)]
         found, count = pnp.reshape(found, sizes), pnp.reshape(count, sizes)
     return ModeResult(found, count)
 
@@ -123,9 +123,7 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_po
     return pnp.moveaxis(ranks, -1, place)
 
 
-def sem(
-    a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False
-) -> Any:
+def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
     """Standard error of the mean: the standard deviation over the root of the number of elements.
 
     Parameters

@@ -31,8 +31,6 @@ def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Probability of values up to x."""
-    x, a, b, loc, scale = promote_inexact("truncnorm.cdf", x, a, b, loc, scale)
-    y = common.unit(x, loc, scale)
     return pnp.exp(logcdf(x, a, b, loc, scale))
 
 
@@ -46,8 +44,6 @@ def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Probability of values above x."""
-    x, a, b, loc, scale = promote_inexact("truncnorm.sf", x, a, b, loc, scale)
-    y = common.unit(x, loc, scale)
     return pnp.exp(logsf(x, a, b, loc, scale))
 
 

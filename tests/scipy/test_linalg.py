@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`purax.scipy.linalg` against SciPy."""
+
+import numpy as np
+import pytest
+import scipy.linalg as reference
+
+import purax
+from purax import errors
+from purax import numpy as pnp
+from purax.scipy import linalg
+
+rng = np.random.default_rng(0)
+A = rng.normal(size=(5, 5)).astype(np.float32)
+H = (A @ A.T + np.eye(5)).astype(np.float32)
+W = rng.normal(size=(5, 3)).astype(np.float32)
+B = rng.normal(size=5).astype(np.float32)
+C = (A + 1j * A.T).astype(np.complex64)
+
+
+def close(got, want, tolerance=2e-4):
+    got = got if isinstance(got, tuple) else (got,)
+    want = want if isinstance(want, tuple) else (want,)
+    assert len(got) == len(want)
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(np.asarray(g), w, rtol=tolerance, atol=tolerance)
+
+
+def test_positive_definite_systems():
+    for lower in (False, True):
+        close(linalg.cholesky(H, lower), reference.cholesky(H, lower))
+        close(linalg.cho_solve(linalg.cho_factor(H, lower), W), np.linalg.solve(H, W))
+        close(linalg.cho_solve(linalg.cho_factor(H, lower), B), np.linalg.solve(H, B))
+        close(linalg.solve(H, B, lower=lower, assume_a="pos"), np.linalg.solve(H, B))
+    with pytest.raises(ValueError, match="assume_a"):
+        linalg.solve(H, B, assume_a="nothing")
+
+
+@pytest.mark.parametrize("trans", [0, 1, 2])
+@pytest.mark.parametrize("a", [A, C], ids=["real", "complex"])
+def test_triangular_and_factored_systems(a, trans):
+    low = np.tril(a) + 3 * np.eye(5, dtype=a.dtype)
+    close(linalg.solve_triangular(low, B, trans, lower=True), reference.solve_triangular(low, B, trans, lower=True))
+    close(linalg.solve_triangular(low.T, W, "NTC"[trans]), reference.solve_triangular(low.T, W, trans))
+    close(linalg.lu_solve(linalg.lu_factor(low), W, trans), reference.lu_solve(reference.lu_factor(low), W, trans))
+
+
+@pytest.mark.parametrize("a", [A, W, W.T, C], ids=["square", "tall", "wide", "complex"])
+def test_factors(a):
+    close(linalg.lu(a), reference.lu(a))
+    close(linalg.lu(a, permute_l=True), reference.lu(a, permute_l=True))
+    for mode in ("full", "economic", "r"):
+        for pivoting in (False, True):
+            close(linalg.qr(a, mode=mode, pivoting=pivoting), reference.qr(a, mode=mode, pivoting=pivoting))
+    for side in ("right", "left"):
+        close(linalg.polar(a, side), reference.polar(a, side))
+    close(linalg.svd(a, compute_uv=False), reference.svdvals(a))
+
+
+def test_products_with_the_orthogonal_factor():
+    close(linalg.qr_multiply(W, A), reference.qr_multiply(W, A))
+    close(linalg.qr_multiply(W, A[:3], "left"), reference.qr_multiply(W, A[:3], "left"))
+
+
+@pytest.mark.parametrize("kind", [1, 2, 3])
+def test_generalized_eigenvalues(kind):
+    a, b = (A + A.T), H / 5
+    w, v = linalg.eigh(a, b, type=kind)
+    close(w, reference.eigh(a, b, eigvals_only=True, type=kind), 1e-3)
+    left, right = {1: (a @ v, b @ v), 2: (a @ b @ v, v), 3: (b @ a @ v, v)}[kind]
+    close(left, np.asarray(right) * np.asarray(w), 5e-3)
+
+
+def test_tridiagonal_eigenvalues():
+    close(linalg.eigh_tridiagonal(B, B[:4], eigvals_only=True), reference.eigvalsh_tridiagonal(B, B[:4]))
+    for select, limits in (("i", (1, 2)), ("v", (-0.5, 1.0))):
+        want = reference.eigvalsh_tridiagonal(B, B[:4], select, limits)
+        close(linalg.eigh_tridiagonal(B, B[:4], eigvals_only=True, select=select, select_range=limits), want)
+    w, v = linalg.eigh_tridiagonal(B, B[:4])
+    close((np.diag(B) + np.diag(B[:4], 1) + np.diag(B[:4], -1)) @ v, np.asarray(v) * np.asarray(w))
+
+
+def test_schur_and_hessenberg_forms():
+    for output in ("real", "complex"):
+        close(linalg.schur(A, output), reference.schur(A, output))
+    close(linalg.rsf2csf(*reference.schur(A)), reference.rsf2csf(*reference.schur(A)))
+    close(linalg.hessenberg(A, calc_q=True), reference.hessenberg(A, calc_q=True))
+
+
+def test_exponentials_and_their_derivatives():
+    wide = A.astype(float)
+    close(linalg.expm(A), reference.expm(wide))
+    stack = np.stack([A, 3 * A, 0 * A])
+    want = reference.expm(stack.astype(float))
+    close(
+        linalg.expm(stack) / np.abs(want).max((1, 2), keepdims=True),
+        want / np.abs(want).max((1, 2), keepdims=True),
+        1e-5,
+    )
+    close(linalg.expm(np.triu(A), upper_triangular=True), reference.expm(np.triu(wide)))
+    assert np.isnan(linalg.expm(1e4 * A, max_squarings=3)).all()
+    close(linalg.expm_frechet(A, H), reference.expm_frechet(wide, H.astype(float)), 1e-3)
+    gradient = purax.grad(lambda a: linalg.expm(a).sum())(A)
+    close(gradient, reference.expm_frechet(wide.T, np.ones((5, 5)))[1], 1e-3)
+
+
+def test_other_functions_of_matrices():
+    close(linalg.sqrtm(A), reference.sqrtm(A))
+    close(linalg.funm(A, pnp.sin), reference.funm(A, np.sin), 1e-3)
+    value, error = linalg.funm(A, pnp.cos, disp=False)
+    close(value, reference.funm(A, np.cos), 1e-3)
+    assert 0 < float(error) < 1e-3
+    for method in ("schur", "eigen"):
+        close(linalg.solve_sylvester(A, H[:3, :3], W, method=method), reference.solve_sylvester(A, H[:3, :3], W))
+
+
+def test_matrices_made_of_vectors():
+    close(linalg.block_diag(A, B, W, 1), reference.block_diag(A, B, W, 1))
+    close(linalg.toeplitz(B[:3], B), reference.toeplitz(B[:3], B))
+    close(linalg.hankel(B[:3], B), reference.hankel(B[:3], B))
+    close(linalg.leslie(B, B[:4]), reference.leslie(B, B[:4]))
+    for name in ("circulant", "companion", "fiedler", "fiedler_companion", "toeplitz", "hankel"):
+        for n in (2, 3, 4, 5):
+            close(getattr(linalg, name)(B[:n]), getattr(reference, name)(B[:n]), 1e-5)
+    for mode in ("full", "same", "valid"):
+        for n in (2, 5, 8):
+            close(linalg.convolution_matrix(B, n, mode), reference.convolution_matrix(B, n, mode))
+    assert linalg.toeplitz(W).shape == (5, 3, 3)
+
+
+def test_matrices_made_of_a_size():
+    for name in ("dft", "hadamard", "helmert", "hilbert", "invhilbert", "invpascal", "pascal"):
+        close(getattr(linalg, name)(4), getattr(reference, name)(4), 1e-5)
+    with pytest.raises(ValueError, match="power of 2"):
+        linalg.hadamard(3)
+
+
+def test_wrong_shapes_are_told():
+    with pytest.raises(errors.ShapeError):
+        linalg.solve_triangular(W, B)
+    with pytest.raises(errors.ShapeError):
+        linalg.expm(W)
+    with pytest.raises(ValueError, match="mode"):
+        linalg.qr(A, mode="raw?")
