@@ -50,12 +50,16 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     axis %= ndim
     sizes = [aval_of(x).shape[axis] for x in leaves]
     if any(s != sizes[0] for s in sizes):
-        raise ValueError(f"Array inputs to associative_scan must have the same first dimension. (saw: {[aval_of(x).shape for x in leaves]})")
+        raise ValueError(
+            f"Array inputs to associative_scan must have the same first dimension. (saw: {[aval_of(x).shape for x in leaves]})"
+        )
 
     def combine(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
         out, out_tree = tree.flatten(fn(treedef.unflatten(a), treedef.unflatten(b)))
         if out_tree != treedef:
-            raise TypeError(f"associative_scan: fn must return the structure of its arguments, {treedef}, but returned {out_tree}")
+            raise TypeError(
+                f"associative_scan: fn must return the structure of its arguments, {treedef}, but returned {out_tree}"
+            )
         return out
 
     if reverse:

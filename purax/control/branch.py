@@ -90,7 +90,12 @@ class Cond(Primitive):
         residuals = [values[i] for i in kept]
         given = [t for t in tangents[1:] if t is not None]
         avals = [*(aval_of(r) for r in residuals), *(aval_of(t) for t in given)]
-        linear = tuple([_choosing(p.linear, [kept.index(i) for i in u], len(kept), avals) for p, u in zip(parts, used, strict=True)])
+        linear = tuple(
+            [
+                _choosing(p.linear, [kept.index(i) for i in u], len(kept), avals)
+                for p, u in zip(parts, used, strict=True)
+            ]
+        )
         rest = iter(self.bind(index, *residuals, *given, branches=linear))
         return tuple(results[:count]), tuple([next(rest) if w else None for w in wanted])
 
@@ -200,7 +205,14 @@ def _choosing(linear: Jaxpr, used: Sequence[int], residuals: int, avals: Sequenc
 # --- the user's functions -----------------------------------------------------------------------------------------------------
 
 
-def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any, operand: Any = None, linear: Any = None) -> Any:
+def cond(
+    pred: Any,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    *operands: Any,
+    operand: Any = None,
+    linear: Any = None,
+) -> Any:
     """Run `true_fun(*operands)` or `false_fun(*operands)`.
 
     Parameters
@@ -264,11 +276,15 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
     return _choose("switch", cast.convert_element_type(clamped, np.int32), branches, operands, tuple(f"branch {i}" for i in range(len(branches))))  # fmt: skip
 
 
-def platform_dependent(*args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]) -> Any:
+def platform_dependent(
+    *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
+) -> Any:
     """Run the function given for the current platform (`cpu=`, `cuda=`, `tpu=`), else `default`."""
     chosen = per_platform.get("cpu", default)
     if chosen is None:
-        raise NotImplementedError(f"platform_dependent: no function for platform 'cpu' among {sorted(per_platform)} and no default")
+        raise NotImplementedError(
+            f"platform_dependent: no function for platform 'cpu' among {sorted(per_platform)} and no default"
+        )
     return chosen(*args)
 
 
@@ -280,11 +296,17 @@ def _scalar_of(x: Any, what: str, role: str) -> Any:
     except TypeError:
         raise TypeError(f"{role} must be a scalar, got {x!r} of type {type(x).__name__}.") from None
     if aval.shape != ():
-        raise TypeError(f"{role} must be a scalar, got {x!r} of shape {aval.shape}." if not isinstance(x, Tracer) else f"{role} must be a scalar, got shape {aval.shape}.")
+        raise TypeError(
+            f"{role} must be a scalar, got {x!r} of shape {aval.shape}."
+            if not isinstance(x, Tracer)
+            else f"{role} must be a scalar, got shape {aval.shape}."
+        )
     return aval
 
 
-def _choose(what: str, index: Any, functions: Sequence[Callable[..., Any]], operands: tuple[Any, ...], roles: Sequence[str]) -> Any:
+def _choose(
+    what: str, index: Any, functions: Sequence[Callable[..., Any]], operands: tuple[Any, ...], roles: Sequence[str]
+) -> Any:
     leaves, in_tree = tree.flatten(operands)
     avals = [aval_of(x) for x in leaves]
     staged = [stage_tree(f, in_tree, avals, name_of(f), what) for f in functions]
@@ -304,14 +326,19 @@ def _choose(what: str, index: Any, functions: Sequence[Callable[..., Any]], oper
     same = _forwarded(jaxprs)  # what every branch returns as it came needs no choice
     rows = [i for i, j in enumerate(same) if j is None]
     programs = [permuted(j, range(len(given)), rows) for j in jaxprs]
-    outs = iter(cond_p.bind(index, *given, branches=tuple(programs)) if rows or any(j.effects for j in programs) else ())
+    outs = iter(
+        cond_p.bind(index, *given, branches=tuple(programs)) if rows or any(j.effects for j in programs) else ()
+    )
     return out_tree.unflatten([next(outs) if j is None else hooks.as_array(given[j]) for j in same])
 
 
 def _forwarded(jaxprs: Sequence[Jaxpr]) -> list[int | None]:
     """For each output, the input that all branches return there, if they do."""
     places = [{v: i for i, v in enumerate(j.invars)} for j in jaxprs]
-    rows = zip(*[[p.get(v) if isinstance(v, Var) else None for v in j.outvars] for p, j in zip(places, jaxprs, strict=True)], strict=True)
+    rows = zip(
+        *[[p.get(v) if isinstance(v, Var) else None for v in j.outvars] for p, j in zip(places, jaxprs, strict=True)],
+        strict=True,
+    )
     return [row[0] if len(set(row)) == 1 else None for row in rows]
 
 
@@ -361,4 +388,3 @@ def _same_outputs(what: str, jaxprs: Sequence[Jaxpr], roles: Sequence[str], out_
         else:
             out.append(build(lambda *xs, j=j: cast_weak(eval_jaxpr(j, (), *xs), wanted), j.in_avals, j.name))
     return out
-

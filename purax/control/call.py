@@ -51,7 +51,9 @@ class Call:
             config.current().trace_key, (*axis_environment.get().items(), lane_axes.get(), current_mesh()),
         )  # fmt: skip
         if any(a.dtype == dtypes.float0 for a in avals):
-            self.zeros = tuple([(i, x) for i, (x, a) in enumerate(zip(self.leaves, avals, strict=True)) if a.dtype == dtypes.float0])
+            self.zeros = tuple(
+                [(i, x) for i, (x, a) in enumerate(zip(self.leaves, avals, strict=True)) if a.dtype == dtypes.float0]
+            )
             kept = [a.dtype != dtypes.float0 for a in avals]
             self.leaves = [x for x, k in zip(self.leaves, kept, strict=True) if k]
             self.donated = tuple([d for d, k in zip(self.donated, kept, strict=True) if k]) if self.donated else ()
@@ -169,7 +171,11 @@ class Chosen(NamedTuple):
 
 
 def choose(
-    fun: Any, static_argnums: Any = None, static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None
+    fun: Any,
+    static_argnums: Any = None,
+    static_argnames: Any = None,
+    donate_argnums: Any = None,
+    donate_argnames: Any = None,
 ) -> tuple[Chosen, Chosen]:
     """The static and the donated arguments of `fun`; positions and names complete each other where the signature tells.
 
@@ -198,7 +204,9 @@ def choose(
     if both:
         raise ValueError(f"static_argnames and donate_argnames cannot intersect: {sorted(both)} are in both.")
     if set(static.positions) & set(donated.positions):
-        raise ValueError(f"static_argnums and donate_argnums cannot intersect: {static.positions} and {donated.positions}.")
+        raise ValueError(
+            f"static_argnums and donate_argnums cannot intersect: {static.positions} and {donated.positions}."
+        )
     return static, donated
 
 
@@ -220,14 +228,18 @@ def _strings(what: str, given: Any) -> tuple[str, ...] | None:
     return names
 
 
-def _complete(parameters: Sequence[Any], what: str, nums: tuple[int, ...] | None, names: tuple[str, ...] | None) -> Chosen:
+def _complete(
+    parameters: Sequence[Any], what: str, nums: tuple[int, ...] | None, names: tuple[str, ...] | None
+) -> Chosen:
     """Positions and names, checked against the signature; where only one of the two was given, the other follows from it."""
     by_position = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     by_name = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     count, kinds = len(by_position), {p.kind for p in parameters}
     for p in nums or ():
         if inspect.Parameter.VAR_POSITIONAL not in kinds and not -count <= p < count:
-            raise ValueError(f"Jitted function has {what}_argnums={nums}, but only accepts {count} positional arguments.")
+            raise ValueError(
+                f"Jitted function has {what}_argnums={nums}, but only accepts {count} positional arguments."
+            )
     wrong = {n for n in names or () if n not in by_name}
     if inspect.Parameter.VAR_KEYWORD in kinds:  # takes any name but those of its own positional arguments
         wrong &= {p.name for p in parameters}

@@ -43,7 +43,9 @@ class _JvpRule(Rule):
         else:
             given = [explicit_tangent(t, p) for t, p in zip(tangents, primals, strict=True)]
         in_tree = self.flat.in_tree
-        result = self.jvp(*[v for _, v in self.flat.static], tuple(in_tree.unflatten(primals)), tuple(in_tree.unflatten(given)))
+        result = self.jvp(
+            *[v for _, v in self.flat.static], tuple(in_tree.unflatten(primals)), tuple(in_tree.unflatten(given))
+        )
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise TypeError(
                 f"Custom JVP rule {name_of(self.jvp)} for function {self.flat.__name__} must produce a pair (list or tuple of length two) "
@@ -69,7 +71,11 @@ class _JvpRule(Rule):
 
 def _checked_tangent(tangent: Any, out: Any, rule: Any) -> Any:
     aval = aval_of(out)
-    if type(tangent) is SymbolicZero or getattr(tangent, "dtype", None) == dtypes.float0 or not is_differentiable(aval.dtype):
+    if (
+        type(tangent) is SymbolicZero
+        or getattr(tangent, "dtype", None) == dtypes.float0
+        or not is_differentiable(aval.dtype)
+    ):
         return None
     given = aval_of(tangent)
     if given.shape != aval.shape or (given.dtype != aval.dtype and not given.weak_type):
@@ -164,7 +170,9 @@ class _BatchedJvp(Rule):
 
         given = [t for t in tangents if t is not None]
         dims = [*self.dims, *(d for d, n in zip(self.dims, nonzero, strict=True) if n)]
-        results, out_dims = batch_flat(both, self.axis, [*primals, *given], dims, None if self.mapped is None else self.mapped.tag)
+        results, out_dims = batch_flat(
+            both, self.axis, [*primals, *given], dims, None if self.mapped is None else self.mapped.tag
+        )
         count = len(mask)
         rest = iter(zip(results[count:], out_dims[count:], strict=True))
         outs, out_tangents, found = [], [], []

@@ -62,19 +62,34 @@ class _VjpRule(Rule):
         self.flat.rule_tree = out_tree
         leaves, residual_tree = tree.flatten(result[1])
         arrays = [_is_array(x) for x in leaves]
-        rebuild = _Residuals(residual_tree, tuple(arrays), tuple([x for x, a in zip(leaves, arrays, strict=True) if not a]), out_tree)
+        rebuild = _Residuals(
+            residual_tree, tuple(arrays), tuple([x for x, a in zip(leaves, arrays, strict=True) if not a]), out_tree
+        )
         return outs, [x for x, a in zip(leaves, arrays, strict=True) if a], rebuild
 
-    def run_backward(self, residuals: Any, values: Sequence[Any], cotangents: Sequence[Any], out_avals: Sequence[Any], in_avals: Sequence[Any]) -> list[Any]:
+    def run_backward(
+        self,
+        residuals: Any,
+        values: Sequence[Any],
+        cotangents: Sequence[Any],
+        out_avals: Sequence[Any],
+        in_avals: Sequence[Any],
+    ) -> list[Any]:
         """Cotangents of the leaves of the arguments (None where zero)."""
         if self.symbolic:
             given = [SymbolicZero(a) if c is None else c for c, a in zip(cotangents, out_avals, strict=True)]
         else:
             given = [
-                c if c is not None else zeros_of(a.strip_weak()) if is_differentiable(a.dtype) else float0_zeros(a.shape)
+                c
+                if c is not None
+                else zeros_of(a.strip_weak())
+                if is_differentiable(a.dtype)
+                else float0_zeros(a.shape)
                 for c, a in zip(cotangents, out_avals, strict=True)
             ]
-        out = self.backward(*[v for _, v in self.flat.static], residuals.unflatten(values), residuals.out_tree.unflatten(given))
+        out = self.backward(
+            *[v for _, v in self.flat.static], residuals.unflatten(values), residuals.out_tree.unflatten(given)
+        )
         return self._flat_cotangents(out, in_avals)
 
     def _flat_cotangents(self, out: Any, in_avals: Sequence[Any]) -> list[Any]:
@@ -105,7 +120,9 @@ class _VjpRule(Rule):
                 continue
             have = aval_of(c)
             if have.shape != a.shape and type(c) is SymbolicZero:
-                raise ValueError(f"{name} gave the zero of an argument of another shape ({c!r}) for argument {i}, {a.str_short()}. Consider just returning a None here.")
+                raise ValueError(
+                    f"{name} gave the zero of an argument of another shape ({c!r}) for argument {i}, {a.str_short()}. Consider just returning a None here."
+                )
             if have.shape != a.shape:
                 raise ValueError(
                     f"{name} must produce cotangents with the shapes of the primal inputs, but output {i} is "
@@ -132,7 +149,9 @@ class CustomVJPPrimal:
 
 def custom_vjp_primal_tree_values(primals: Any) -> Any:
     """The values in a pytree of `CustomVJPPrimal`s."""
-    return tree.map(lambda p: p.value if type(p) is CustomVJPPrimal else p, primals, is_leaf=lambda p: type(p) is CustomVJPPrimal)
+    return tree.map(
+        lambda p: p.value if type(p) is CustomVJPPrimal else p, primals, is_leaf=lambda p: type(p) is CustomVJPPrimal
+    )
 
 
 class _Residuals(Rule):
@@ -182,7 +201,9 @@ class CustomVjpCall(Primitive):
         outs, residuals, rebuild = self._forward(primals, tangents, rule, consts)
         return self._with_tangents(outs, residuals, rebuild, primals, tangents, rule, consts)
 
-    def _with_tangents(self, outs: Any, residuals: Any, rebuild: Any, primals: Any, tangents: Any, rule: Any, consts: int) -> Any:
+    def _with_tangents(
+        self, outs: Any, residuals: Any, rebuild: Any, primals: Any, tangents: Any, rule: Any, consts: int
+    ) -> Any:
         operands = primals[consts:]
         given = tangents[consts:]
         out_avals = tuple([aval_of(o) for o in outs])
@@ -230,13 +251,17 @@ class CustomLinear(Primitive):
             rest = iter(xs[count:])
             cotangents = [next(rest) if is_differentiable(a.dtype) else None for a in out_avals]
             found = rule.run_backward(rebuild, xs[:count], cotangents, out_avals, in_avals)
-            return [zeros_of(a.strip_weak()) if c is None else c for c, a, m in zip(found, in_avals, mask, strict=True) if m]
+            return [
+                zeros_of(a.strip_weak()) if c is None else c for c, a, m in zip(found, in_avals, mask, strict=True) if m
+            ]
 
         avals = [aval_of(v) for v in values]
         avals += [a.strip_weak() for a in out_avals if is_differentiable(a.dtype)]
         return open_constants(stage(backward, avals, rule.flat.__name__, kind="custom_vjp"))
 
-    def _apply(self, operands: Sequence[Any], *, rule: Any, rebuild: Any, mask: Any, in_avals: Any, out_avals: Any) -> list[Any]:
+    def _apply(
+        self, operands: Sequence[Any], *, rule: Any, rebuild: Any, mask: Any, in_avals: Any, out_avals: Any
+    ) -> list[Any]:
         count = len(operands) - sum(mask)
         values, tangents = operands[:count], operands[count:]
         jaxpr, consts = self._program(values, rule, rebuild, mask, in_avals, out_avals)
@@ -261,18 +286,25 @@ class CustomLinear(Primitive):
         from_forward = [*self._apply(primals, **params)]
         count = len(primals) - sum(params["mask"])
         if any(t is not None for t in tangents[:count]):
-            raise NotImplementedError("custom_vjp: derivative of a forward-mode derivative with respect to its residuals")
+            raise NotImplementedError(
+                "custom_vjp: derivative of a forward-mode derivative with respect to its residuals"
+            )
         given = [instantiate(t, p) for t, p in zip(tangents[count:], primals[count:], strict=True)]
         return tuple(from_forward), tuple(self._apply([*primals[:count], *given], **params))
 
-    def transpose(self, cotangents: Any, operands: Any, *, rule: Any, rebuild: Any, mask: Any, in_avals: Any, out_avals: Any) -> Any:
+    def transpose(
+        self, cotangents: Any, operands: Any, *, rule: Any, rebuild: Any, mask: Any, in_avals: Any, out_avals: Any
+    ) -> Any:
         """The user's backward rule."""
         count = len(operands) - sum(mask)
         rest = iter(cotangents)
         full = [next(rest) if is_differentiable(a.dtype) else None for a in out_avals]
         found = rule.run_backward(rebuild, operands[:count], full, out_avals, in_avals)
         kept = [c for c, m in zip(found, mask, strict=True) if m]
-        return (*(None for _ in range(count)), *[c if is_linear(x) else None for c, x in zip(kept, operands[count:], strict=True)])
+        return (
+            *(None for _ in range(count)),
+            *[c if is_linear(x) else None for c, x in zip(kept, operands[count:], strict=True)],
+        )
 
     def batch(self, axis: Any, operands: Any, dims: Any, **params: Any) -> Any:
         """Map the written-out form."""
@@ -304,7 +336,9 @@ class _BatchedVjp(Rule):
         results, dims = batch_flat(forward, self.axis, primals, self.dims, self.tag)
         count, rebuild, out_avals, in_avals = saved
         if self.mapped is None:
-            results[:count] = [to_front(r, d, self.axis.size) for r, d in zip(results[:count], dims[:count], strict=True)]
+            results[:count] = [
+                to_front(r, d, self.axis.size) for r, d in zip(results[:count], dims[:count], strict=True)
+            ]
             dims[:count] = [0] * count
         else:
             self.mapped.out_dims = tuple([None if d is None else 0 for d in dims[:count]])
@@ -312,7 +346,14 @@ class _BatchedVjp(Rule):
         batched = tuple([d is not None for d in dims])
         return values[:count], values[count:], _BatchedResiduals(rebuild, batched, tuple(out_avals), tuple(in_avals))
 
-    def run_backward(self, residuals: Any, values: Sequence[Any], cotangents: Sequence[Any], out_avals: Sequence[Any], in_avals: Sequence[Any]) -> list[Any]:
+    def run_backward(
+        self,
+        residuals: Any,
+        values: Sequence[Any],
+        cotangents: Sequence[Any],
+        out_avals: Sequence[Any],
+        in_avals: Sequence[Any],
+    ) -> list[Any]:
         """Mapped backward rule; cotangents of arguments shared by all lanes are summed."""
         nonzero = [c is not None for c in cotangents]
         count = len(cotangents)
@@ -321,13 +362,20 @@ class _BatchedVjp(Rule):
         def backward(*xs: Any) -> list[Any]:
             rest = iter(xs[len(values) :])
             given = [next(rest) if n else None for n in nonzero]
-            found = self.rule.run_backward(residuals.inner, xs[: len(values)], given, residuals.out_avals, residuals.in_avals)
+            found = self.rule.run_backward(
+                residuals.inner, xs[: len(values)], given, residuals.out_avals, residuals.in_avals
+            )
             mask[:] = [c is not None for c in found]
             return [c for c in found if c is not None]
 
         given = [c for c in cotangents if c is not None]
-        batched = [*residuals.batched[count:], *(m for m, n in zip(residuals.batched[:count], nonzero, strict=True) if n)]
-        results, out_dims = batch_flat(backward, self.axis, [*values, *given], [0 if m else None for m in batched], self.tag)
+        batched = [
+            *residuals.batched[count:],
+            *(m for m, n in zip(residuals.batched[:count], nonzero, strict=True) if n),
+        ]
+        results, out_dims = batch_flat(
+            backward, self.axis, [*values, *given], [0 if m else None for m in batched], self.tag
+        )
         rest = iter(zip(results, out_dims, strict=True))
         out: list[Any] = []
         for m, dim in zip(mask, self.dims, strict=True):
@@ -374,7 +422,13 @@ class custom_vjp(CustomFunction):
     symbolic_zeros = False
     traced_statics = False
 
-    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
+    def defvjp(
+        self,
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+    ) -> None:
         """Set the forward and backward rules."""
         del optimize_remat
         self.forward, self.backward, self.symbolic_zeros = fwd, bwd, symbolic_zeros

@@ -74,7 +74,9 @@ class CustomVmapCall(Primitive):
         batched = tuple([d is not None for d in dims])
         if any(batched[:consts]):
             mapped, found = batch_jaxpr(jaxpr, axis, batched)
-            return self.bind(*moved, fun=None, jaxpr=mapped, rule=rule, consts=len(moved)), tuple([0 if b else None for b in found])
+            return self.bind(*moved, fun=None, jaxpr=mapped, rule=rule, consts=len(moved)), tuple(
+                [0 if b else None for b in found]
+            )
         outs, found = rule(axis, batched[consts:], moved[consts:])
         return tuple(outs), tuple([0 if b else None for b in found])
 
@@ -184,7 +186,9 @@ class custom_vmap(CustomFunction):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
         if self.rule is None:
-            raise AttributeError(f"No batching rule defined for custom_vmap function {name_of(self.fun)} using def_vmap")
+            raise AttributeError(
+                f"No batching rule defined for custom_vmap function {name_of(self.fun)} using def_vmap"
+            )
         leaves, _, in_tree = self._resolve(args, kwargs)
         flat = FlatFunction(self.fun, in_tree, ())
         key = (in_tree, tuple([aval_of(x) for x in leaves]))

@@ -49,9 +49,13 @@ def _described(part: str, old: Any, new: Any, call: Any) -> tuple[str, str]:
         text = "; ".join([f"at {n}, now {_type(b, weak)} and before {_type(a, weak)}" for n, a, b in changed])
         return "", text + ("; a weak type comes from a Python scalar, and gives way to the other type" if weak else "")
     if part == "tracing context":
-        return "", "; ".join([f"{n}: now {b} and before {a}" for (n, a), (_, b) in zip(old.items, new.items, strict=True) if a != b])
+        return "", "; ".join(
+            [f"{n}: now {b} and before {a}" for (n, a), (_, b) in zip(old.items, new.items, strict=True) if a != b]
+        )
     if part == "static arguments":
-        return "", "; ".join([f"at {w}, now {v!r} and before {u!r}" for (w, _, u), (_, _, v) in zip(old, new, strict=False) if u != v])
+        return "", "; ".join(
+            [f"at {w}, now {v!r} and before {u!r}" for (w, _, u), (_, _, v) in zip(old, new, strict=False) if u != v]
+        )
     return str(old), str(new)
 
 

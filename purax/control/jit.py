@@ -167,13 +167,22 @@ class JitFunction:
     def _install(self, call: Call, program: Program, consts: list[Any]) -> None:
         """Make the next call with these types take the short way."""
         executable = program.jaxpr.derived.get(("executable", Compilation().key))
-        if executable is None or not self.plain or call.zeros or debugging() or any(x._placement is not None for x in consts):
+        if (
+            executable is None
+            or not self.plain
+            or call.zeros
+            or debugging()
+            or any(x._placement is not None for x in consts)
+        ):
             return
         if program is not self.programs.get(call.key):
             return
         treedef = call.treedef if call.kwargs else tree.structure(call.args)
         key = (treedef, _trace_key(), *(x.aval for x in call.leaves))
-        out_avals, unflatten = program.jaxpr.out_avals, program.unflatten if program.zeros else program.out_tree.unflatten
+        out_avals, unflatten = (
+            program.jaxpr.out_avals,
+            program.unflatten if program.zeros else program.out_tree.unflatten,
+        )
         if tree.is_leaf_structure(program.out_tree) and not program.zeros:
             out_avals, unflatten = out_avals[0], None
         cache = self.keyword_cache if call.kwargs else self.cache
@@ -186,7 +195,9 @@ class JitFunction:
             raise call.incomparable() from error
         if program is None:
             if config.current().no_tracing:
-                raise RuntimeError(f"jit({self.name}) was to be traced for new types of arguments, but 'no_tracing' is set")
+                raise RuntimeError(
+                    f"jit({self.name}) was to be traced for new types of arguments, but 'no_tracing' is set"
+                )
             if events.wanted():
                 events.emit(cache_miss(call, self.name, list(self.programs)))
             program = self._trace(call)

@@ -125,9 +125,7 @@ def _scan_length(xs_flat: Sequence[Any], length: Any, xs: Any) -> int:
         except (AttributeError, TypeError):
             raise TypeError(f"scan: length must be an int, got {length!r}") from None
         if any(s != length for s in sizes):
-            raise ValueError(
-                f"scan got `length` argument of {length} which disagrees with leading axis sizes {sizes}."
-            )
+            raise ValueError(f"scan got `length` argument of {length} which disagrees with leading axis sizes {sizes}.")
         return int(length)
     if not sizes:
         raise ValueError("scan got no values to scan over and `length` not provided.")
@@ -202,7 +200,9 @@ def check_carry(what: str, name: str, carry_tree: Any, given: Sequence[Any], out
     paths = [tree.keystr(p) for p, _ in tree.leaves_with_path(carry_tree.unflatten(range(len(given))))]
     for path, a, b in zip(paths, given, outs, strict=True):
         if a.shape != b.shape:
-            wrong.append(f"  * carry{path} goes in as {a.str_short()} and comes out as {b.str_short()}: the shapes differ")
+            wrong.append(
+                f"  * carry{path} goes in as {a.str_short()} and comes out as {b.str_short()}: the shapes differ"
+            )
         elif a.dtype != b.dtype and not (b.weak_type and holds(b.dtype, a.dtype)):
             wrong.append(
                 f"  * carry{path} goes in as {a.str_short()} and comes out as {b.str_short()}: the dtypes differ; "
@@ -251,7 +251,9 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     if not (callable(body_fun) and callable(cond_fun)):
         raise TypeError("lax.while_loop: body_fun and cond_fun arguments should be callable.")
     init_flat, init_tree = tree.flatten(init_val)
-    check_arrays("while_loop", init_flat, lambda: ["init_val" + tree.keystr(p) for p, _ in tree.leaves_with_path(init_val)])
+    check_arrays(
+        "while_loop", init_flat, lambda: ["init_val" + tree.keystr(p) for p, _ in tree.leaves_with_path(init_val)]
+    )
     if config.current().disable_jit and not any(isinstance(x, Tracer) for x in init_flat):
         init_val = tree.map(hooks.as_array, init_val)  # what the body does in place stays in the body
         while bool(cond_fun(init_val)):
@@ -322,7 +324,9 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
 
         size = max(high - low, 0)
         weak_start = hooks.as_array(start)
-        (_, out), _ = scan(_renamed(step, body_fun), (weak_start, init_val), None, length=size, unroll=1 if unroll is None else unroll)
+        (_, out), _ = scan(
+            _renamed(step, body_fun), (weak_start, init_val), None, length=size, unroll=1 if unroll is None else unroll
+        )
         return out
     if unroll is not None and unroll is not False and unroll != 1:
         raise ValueError("Can only use `unroll` in `fori_loop` if the loop bounds are statically known.")
@@ -345,12 +349,19 @@ def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, np.dtype]:
     """Bounds as Python ints where they are known, and the dtype of the index."""
     avals = [aval_of(b) for b in (lower, upper)]
     for bound, aval in zip((lower, upper), avals, strict=True):
-        if not (dtypes.issubdtype(aval.dtype, np.integer) or dtypes.issubdtype(aval.dtype, np.floating)) or aval.shape != ():
-            raise TypeError(f"lax.fori_loop: lower and upper must be real scalars, got {bound!r} of type {aval.str_short()}")
+        if (
+            not (dtypes.issubdtype(aval.dtype, np.integer) or dtypes.issubdtype(aval.dtype, np.floating))
+            or aval.shape != ()
+        ):
+            raise TypeError(
+                f"lax.fori_loop: lower and upper must be real scalars, got {bound!r} of type {aval.str_short()}"
+            )
     strong = [a for a in avals if not a.weak_type]
     dtype = dtypes.promote_types(avals[0].dtype, avals[1].dtype) if len(strong) != 1 else strong[0].dtype
     if len(strong) == 2 and avals[0].dtype != avals[1].dtype:
-        raise TypeError(f"lower and upper arguments to fori_loop must have equal types, got {avals[0].dtype} and {avals[1].dtype}.")
+        raise TypeError(
+            f"lower and upper arguments to fori_loop must have equal types, got {avals[0].dtype} and {avals[1].dtype}."
+        )
     if not dtypes.issubdtype(dtype, np.integer):
         return lower, upper, dtype
     known = []
@@ -387,7 +398,10 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     mapped = vmap(f)
     parts = []
     if rounds:
-        blocks = [shape.reshape(shape.slice_in_dim(x, 0, rounds * batch_size), (rounds, batch_size, *aval_of(x).shape[1:])) for x in leaves]
+        blocks = [
+            shape.reshape(shape.slice_in_dim(x, 0, rounds * batch_size), (rounds, batch_size, *aval_of(x).shape[1:]))
+            for x in leaves
+        ]
         _, ys = scan(lambda _, b: ((), mapped(b)), (), treedef.unflatten(blocks))
         parts.append(tree.map(lambda y: shape.reshape(y, (rounds * batch_size, *aval_of(y).shape[2:])), ys))
     if rest or not rounds:

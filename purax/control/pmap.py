@@ -39,7 +39,9 @@ class Lanes:
             known = self.devices or tuple(client.local_devices(backend=self.backend))
             name = name_of(self.fun)
             if self.devices is not None and size != len(known):
-                raise ValueError(f"Leading axis size of input to pmapped function `{name}` must equal the number of devices passed to pmap. Got axis_size={size}, num_local_devices={len(known)}.")
+                raise ValueError(
+                    f"Leading axis size of input to pmapped function `{name}` must equal the number of devices passed to pmap. Got axis_size={size}, num_local_devices={len(known)}."
+                )
             if size > len(known):
                 raise ValueError(
                     errors.explain(
@@ -51,7 +53,9 @@ class Lanes:
             found = self.meshes[size] = Mesh(known[:size], (self.axis,))
         return found
 
-    def axes(self, treedef: Any, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> tuple[Mesh, list[int | None]]:
+    def axes(
+        self, treedef: Any, leaves: Sequence[Any], names: Callable[[], Sequence[str]]
+    ) -> tuple[Mesh, list[int | None]]:
         """The mesh, and the mapped axis of each leaf of `(args, kwargs)`."""
         given = tree.flatten_axes("pmap in_axes", treedef, (self.in_axes, 0))
         dims, sizes = [], {}
@@ -69,14 +73,19 @@ class Lanes:
         if not found:
             raise ValueError("pmap requires at least one argument with a mapped axis.")
         if len(found) > 1:
-            rows = "\n".join(f"  * {names()[i]}: axis {dims[i]} of shape {aval_of(leaves[i]).shape} has size {n}" for i, n in sizes.items())
+            rows = "\n".join(
+                f"  * {names()[i]}: axis {dims[i]} of shape {aval_of(leaves[i]).shape} has size {n}"
+                for i, n in sizes.items()
+            )
             extra = f"\n  * axis_size={self.axis_size}" if self.axis_size is not None else ""
             raise ValueError(f"pmap got inconsistent sizes for array axes to be mapped:\n{rows}{extra}")
         return self.mesh(found.pop()), dims
 
     def inputs(self, call: Any) -> list[Any]:
         """Where the leaves of a call must lie."""
-        mesh, dims = self.axes(call.treedef, put_back(call.leaves, call.zeros), lambda: argument_names(self.fun, call.args, call.kwargs))
+        mesh, dims = self.axes(
+            call.treedef, put_back(call.leaves, call.zeros), lambda: argument_names(self.fun, call.args, call.kwargs)
+        )
         gone = {i for i, _ in call.zeros}
         return [NamedSharding(mesh, spec_of(d, self.axis)) for i, d in enumerate(dims) if i not in gone]
 
@@ -134,7 +143,11 @@ def pmap(
         raise ValueError("'devices' argument to pmap must be non-empty, or None.")
     axis = _NO_NAME if axis_name is None else axis_name
     lanes = Lanes(fun, axis, in_axes, devices, backend, axis_size)
-    positions = (static_broadcasted_argnums,) if isinstance(static_broadcasted_argnums, int) else tuple(static_broadcasted_argnums)
+    positions = (
+        (static_broadcasted_argnums,)
+        if isinstance(static_broadcasted_argnums, int)
+        else tuple(static_broadcasted_argnums)
+    )
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         static = {p % len(args): args[p] for p in positions}
@@ -160,7 +173,9 @@ def pmap(
     mapped.__qualname__ = f"pmap({name_of(fun)})"
     mapped.__doc__ = getattr(fun, "__doc__", None)
     mapped.__wrapped__ = fun  # type: ignore[attr-defined]
-    function: JitFunction = jit(mapped, static_argnums=positions or None, donate_argnums=None if donate_argnums == () else donate_argnums)
+    function: JitFunction = jit(
+        mapped, static_argnums=positions or None, donate_argnums=None if donate_argnums == () else donate_argnums
+    )
     function.shardings, function.__wrapped__ = lanes, fun
     return function
 
@@ -171,8 +186,17 @@ class _OneLane:
     Arrays of dtype float0 hold nothing: they go around the program.
     """
 
-    def __init__(self, fun: Any, static: dict[int, Any], in_tree: Any, in_dims: list[int | None], empty: list[Any], out_axes: Any) -> None:
-        self.fun, self.static, self.in_tree, self.in_dims, self.empty, self.out_axes = fun, static, in_tree, in_dims, empty, out_axes
+    def __init__(
+        self, fun: Any, static: dict[int, Any], in_tree: Any, in_dims: list[int | None], empty: list[Any], out_axes: Any
+    ) -> None:
+        self.fun, self.static, self.in_tree, self.in_dims, self.empty, self.out_axes = (
+            fun,
+            static,
+            in_tree,
+            in_dims,
+            empty,
+            out_axes,
+        )
         self.__name__ = name_of(fun)
         self.out_tree: Any = None
         self.out_dims: list[int | None] = []  # of the results that are not empty
@@ -184,7 +208,10 @@ class _OneLane:
         outs, self.out_tree = tree.flatten(self.fun(*[self.static.get(i, a) for i, a in enumerate(args)], **kwargs))
         check_outputs(self.__name__, outs, self.out_tree)
         wanted = tree.flatten_axes("pmap out_axes", self.out_tree, self.out_axes)
-        dims = [None if w is None else shape.canonical_axis(w, aval_of(x).ndim + 1) for x, w in zip(outs, wanted, strict=True)]
+        dims = [
+            None if w is None else shape.canonical_axis(w, aval_of(x).ndim + 1)
+            for x, w in zip(outs, wanted, strict=True)
+        ]
         outs, zeros = take_zeros(outs)
         self.zeros = [(i, x, dims[i]) for i, x in zeros]
         gone = {i for i, _ in zeros}
@@ -193,7 +220,9 @@ class _OneLane:
 
     def unflatten(self, outs: Sequence[Any], size: int) -> Any:
         """The user's result for all lanes."""
-        rows = [(i, float0_zeros(x.shape if d is None else (*x.shape[:d], size, *x.shape[d:]))) for i, x, d in self.zeros]
+        rows = [
+            (i, float0_zeros(x.shape if d is None else (*x.shape[:d], size, *x.shape[d:]))) for i, x, d in self.zeros
+        ]
         return self.out_tree.unflatten(put_back(outs, rows))
 
 

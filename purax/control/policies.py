@@ -164,7 +164,11 @@ def _offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Polic
 
 
 def _save_and_offload_only_these_names(
-    *, names_which_can_be_saved: Sequence[str], names_which_can_be_offloaded: Sequence[str], offload_src: str, offload_dst: str
+    *,
+    names_which_can_be_saved: Sequence[str],
+    names_which_can_be_offloaded: Sequence[str],
+    offload_src: str,
+    offload_dst: str,
 ) -> Policy:
     del offload_src, offload_dst
     both = set(names_which_can_be_saved) & set(names_which_can_be_offloaded)

@@ -117,7 +117,9 @@ class _Plan:
 
     __slots__ = ("forward", "inputs", "linear", "out_nonzero", "outs")
 
-    def __init__(self, forward: Jaxpr, linear: Jaxpr, inputs: list[bool], outs: int, out_nonzero: tuple[bool, ...]) -> None:
+    def __init__(
+        self, forward: Jaxpr, linear: Jaxpr, inputs: list[bool], outs: int, out_nonzero: tuple[bool, ...]
+    ) -> None:
         self.forward, self.linear, self.inputs, self.outs, self.out_nonzero = forward, linear, inputs, outs, out_nonzero
 
 
@@ -234,7 +236,9 @@ def checkpoint(
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         static = {p % len(args) if p < 0 else p for p in positions}
         if any(p >= len(args) for p in static):
-            raise ValueError(f"the `static_argnums` argument to `jax.checkpoint` can only take integer values less than the number of positional arguments, but got {positions} for {len(args)} arguments")
+            raise ValueError(
+                f"the `static_argnums` argument to `jax.checkpoint` can only take integer values less than the number of positional arguments, but got {positions} for {len(args)} arguments"
+            )
         dynamic = tuple(a for i, a in enumerate(args) if i not in static)
         leaves, in_tree = tree.flatten((dynamic, kwargs))
         check_arrays(f"checkpoint({name_of(fun)})", leaves, lambda: argument_names(fun, dynamic, kwargs))

@@ -49,7 +49,9 @@ class Scan(Primitive):
         """Effects of the body."""
         return params["jaxpr"].effects
 
-    def reference(self, *operands: Any, jaxpr: Jaxpr, length: int, reverse: bool, unroll: int, consts: int, carry: int) -> Any:
+    def reference(
+        self, *operands: Any, jaxpr: Jaxpr, length: int, reverse: bool, unroll: int, consts: int, carry: int
+    ) -> Any:
         """A Python loop."""
         fixed, state, xs = operands[:consts], list(operands[consts : consts + carry]), operands[consts + carry :]
         rows: list[Any] = [None] * length
@@ -274,7 +276,11 @@ class Scan(Primitive):
 
         def condition(inner: Any, i: Any, *_: Any) -> list[Any]:
             bound = inner.constant(limit, _INDEX)
-            return [inner.emit(f"stablehlo.compare LT, {i}, {bound}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>", _BOOL)]
+            return [
+                inner.emit(
+                    f"stablehlo.compare LT, {i}, {bound}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>", _BOOL
+                )
+            ]
 
         def body(inner: Any, i: Any, *values: Any) -> list[Any]:
             now, rows = list(values[:carry]), list(values[carry:])
@@ -316,7 +322,9 @@ def while_loop(b: Any, init: Sequence[Any], avals: Sequence[Any], condition: Any
 class _Step:
     """Writes one iteration: read the slices, run the body, write the rows."""
 
-    def __init__(self, jaxpr: Jaxpr, fixed: Sequence[Any], xs: Sequence[Any], carry: int, length: int, reverse: bool) -> None:
+    def __init__(
+        self, jaxpr: Jaxpr, fixed: Sequence[Any], xs: Sequence[Any], carry: int, length: int, reverse: bool
+    ) -> None:
         self.jaxpr, self.fixed, self.xs, self.carry = jaxpr, fixed, xs, carry
         self.length, self.reverse = length, reverse
 
@@ -335,7 +343,9 @@ class _Step:
         sizes = ", ".join(map(str, one.shape))
         starts = ", ".join([str(index), *(str(b.constant(0, _INDEX)) for _ in aval.shape[1:])])
         types = ", ".join(["tensor<i32>"] * aval.ndim)
-        piece = b.emit(f"stablehlo.dynamic_slice {x}, {starts}, sizes = [{sizes}] : ({x.hlo}, {types}) -> {one.hlo}", one)
+        piece = b.emit(
+            f"stablehlo.dynamic_slice {x}, {starts}, sizes = [{sizes}] : ({x.hlo}, {types}) -> {one.hlo}", one
+        )
         return b.reshape(piece, aval.shape[1:])
 
     def _write(self, b: Any, rows: Any, y: Any, index: Any) -> Any:
@@ -344,7 +354,8 @@ class _Step:
         starts = ", ".join([str(index), *(str(b.constant(0, _INDEX)) for _ in aval.shape[1:])])
         types = ", ".join(["tensor<i32>"] * aval.ndim)
         return b.emit(
-            f"stablehlo.dynamic_update_slice {rows}, {piece}, {starts} : ({rows.hlo}, {piece.hlo}, {types}) -> {rows.hlo}", aval
+            f"stablehlo.dynamic_update_slice {rows}, {piece}, {starts} : ({rows.hlo}, {piece.hlo}, {types}) -> {rows.hlo}",
+            aval,
         )
 
 
@@ -374,7 +385,14 @@ def _fix_carry(operands: Any, linear: Any, jaxpr: Jaxpr, consts: int, carry: int
     if any(u and m for u, m in zip(used, linear, strict=True)):
         raise ValueError("transpose of scan: a carry that is not linear depends on linear values")
     keep = [not m for m in linear]
-    program = Jaxpr([], take(body.invars, keep), [*body.outvars, *[jaxpr.invars[consts + i] for i in off]], body.eqns, (), jaxpr.name)
+    program = Jaxpr(
+        [],
+        take(body.invars, keep),
+        [*body.outvars, *[jaxpr.invars[consts + i] for i in off]],
+        body.eqns,
+        (),
+        jaxpr.name,
+    )
     n_consts = sum(keep[:consts])
     results = scan_p.bind(
         *take(operands, keep), **{**params, "jaxpr": intern(program), "consts": n_consts, "carry": len(off)}

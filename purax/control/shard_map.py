@@ -81,9 +81,13 @@ class ShardMap(Primitive):
 
     types_axes = True
 
-    def infer(self, *avals: Any, jaxpr: Jaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, axes: Any, lanes: bool) -> Any:
+    def infer(
+        self, *avals: Any, jaxpr: Jaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, axes: Any, lanes: bool
+    ) -> Any:
         """Types of the whole results."""
-        hidden = frozenset(axes).intersection(frozenset().union(*[a.varying for a in avals]))  # outer axes of the same names
+        hidden = frozenset(axes).intersection(
+            frozenset().union(*[a.varying for a in avals])
+        )  # outer axes of the same names
         outs = [whole_aval(a, s, mesh, axes) for a, s in zip(jaxpr.out_avals, out_specs, strict=True)]
         return tuple([a.with_varying(a.varying | hidden) for a in outs]) if hidden else tuple(outs)
 
@@ -91,7 +95,9 @@ class ShardMap(Primitive):
         """Effects of the local program."""
         return params["jaxpr"].effects
 
-    def reference(self, *operands: Any, jaxpr: Jaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, axes: Any, lanes: bool) -> Any:
+    def reference(
+        self, *operands: Any, jaxpr: Jaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, axes: Any, lanes: bool
+    ) -> Any:
         """The pieces side by side along one new axis per mesh axis, and the local program mapped over these."""
         sizes = tuple(mesh.shape[name] for name in axes)
         stacked = [_pieces(np.asarray(x), spec, mesh, axes) for x, spec in zip(operands, in_specs, strict=True)]
@@ -159,12 +165,16 @@ class ShardMap(Primitive):
             types = _where(jaxpr.out_avals, nonzero)
 
             def pullback(*xs: Any) -> list[Any]:
-                local = [_entering(c, a, s, mesh, axes) for c, a, s in zip(xs[len(values) :], types, out_specs, strict=True)]
+                local = [
+                    _entering(c, a, s, mesh, axes) for c, a, s in zip(xs[len(values) :], types, out_specs, strict=True)
+                ]
                 return eval_jaxpr(transposed, (), *xs[: len(values)], *local)
 
             program = _staged(pullback, avals, jaxpr.name)
         wanted = _where(_where(params["in_specs"], linear), out_nonzero)
-        results = iter(self.bind(*values, *given, **{**params, "jaxpr": program, "in_specs": specs, "out_specs": tuple(wanted)}))
+        results = iter(
+            self.bind(*values, *given, **{**params, "jaxpr": program, "in_specs": specs, "out_specs": tuple(wanted)})
+        )
         found = iter([next(results) if n else None for n in out_nonzero])
         return tuple([next(found) if m else None for m in linear])
 
@@ -173,14 +183,20 @@ class ShardMap(Primitive):
         batched = tuple([d is not None for d in dims])
         lanes = Axis(axis.name, axis.size // math.prod([params["mesh"].shape[n] for n in names_of(axis.spmd)]))
         if set(names_of(axis.spmd)) & set().union(*map(spec_names, (*params["in_specs"], *params["out_specs"]))):
-            raise ValueError(f"vmap spmd_axis_name {axis.spmd!r} cannot appear in the specs of a shard_map inside, which cut by it already")
+            raise ValueError(
+                f"vmap spmd_axis_name {axis.spmd!r} cannot appear in the specs of a shard_map inside, which cut by it already"
+            )
         if axis.name in params["axes"]:  # inside, the name means the axis of the mesh
             lanes = Axis(None, lanes.size)
         with _scope(params):
             mapped, out_batched = batch_jaxpr(params["jaxpr"], lanes, batched)
         moved = [shape.move_batch_axis(x, d, 0) if d else x for x, d in zip(operands, dims, strict=True)]
-        in_specs = tuple([PartitionSpec(axis.spmd, *s) if b else s for s, b in zip(params["in_specs"], batched, strict=True)])
-        out_specs = tuple([PartitionSpec(axis.spmd, *s) if b else s for s, b in zip(params["out_specs"], out_batched, strict=True)])
+        in_specs = tuple(
+            [PartitionSpec(axis.spmd, *s) if b else s for s, b in zip(params["in_specs"], batched, strict=True)]
+        )
+        out_specs = tuple(
+            [PartitionSpec(axis.spmd, *s) if b else s for s, b in zip(params["out_specs"], out_batched, strict=True)]
+        )
         results = self.bind(*moved, **{**params, "jaxpr": mapped, "in_specs": in_specs, "out_specs": out_specs})
         return results, tuple([0 if b else None for b in out_batched])
 
@@ -188,12 +204,29 @@ class ShardMap(Primitive):
         """Drop unused outputs of the local program."""
         params = eqn.params
         jaxpr, used = dead_code(params["jaxpr"], tuple(wanted), keep_inputs=False)
-        specs = {"in_specs": tuple(_where(params["in_specs"], used)), "out_specs": tuple(_where(params["out_specs"], wanted))}
+        specs = {
+            "in_specs": tuple(_where(params["in_specs"], used)),
+            "out_specs": tuple(_where(params["out_specs"], wanted)),
+        }
         return eqn.replace(
-            invars=_where(eqn.invars, used), outvars=_where(eqn.outvars, wanted), params={**params, **specs, "jaxpr": intern(jaxpr)}
+            invars=_where(eqn.invars, used),
+            outvars=_where(eqn.outvars, wanted),
+            params={**params, **specs, "jaxpr": intern(jaxpr)},
         )
 
-    def lower(self, b: Any, ins: Any, outs: Any, *, jaxpr: Jaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, axes: Any, lanes: bool) -> Any:
+    def lower(
+        self,
+        b: Any,
+        ins: Any,
+        outs: Any,
+        *,
+        jaxpr: Jaxpr,
+        mesh: Mesh,
+        in_specs: Specs,
+        out_specs: Specs,
+        axes: Any,
+        lanes: bool,
+    ) -> Any:
         """`sdy.manual_computation`."""
         return manual_computation(
             b, mesh, axes, ins, in_specs, outs, out_specs, jaxpr.in_avals, lambda inner, *xs: inner.jaxpr(jaxpr, xs)
@@ -266,7 +299,8 @@ def _pieces(x: np.ndarray, spec: PartitionSpec, mesh: Mesh, axes: Sequence[str])
     sharding = NamedSharding(Mesh(_grid(mesh, axes), tuple(axes)), spec)
     size = sharding.shard_shape(x.shape)
     found = [
-        x[tuple(slice(p * n, (p + 1) * n) for p, n in zip(place, size, strict=True))] for place in sharding.device_indices(x.ndim)
+        x[tuple(slice(p * n, (p + 1) * n) for p, n in zip(place, size, strict=True))]
+        for place in sharding.device_indices(x.ndim)
     ]
     return np.stack(found).reshape(*(mesh.shape[name] for name in axes), *size)
 
@@ -337,7 +371,13 @@ def shard_map(
     """
     if f is None:
         return lambda function: shard_map(
-            function, out_specs=out_specs, in_specs=in_specs, mesh=mesh, axis_names=axis_names, check_vma=check_vma, check_rep=check_rep
+            function,
+            out_specs=out_specs,
+            in_specs=in_specs,
+            mesh=mesh,
+            axis_names=axis_names,
+            check_vma=check_vma,
+            check_rep=check_rep,
         )
     if not callable(f):
         raise TypeError(f"shard_map requires a callable for its first argument, but got {f!r}")
@@ -371,7 +411,9 @@ def shard_map(
         with named_axes({n: grid.shape[n] for n in axes}, lanes=not checked, manual=True):
             jaxpr, consts, out_tree = stage_tree(local, flat_tree, avals, name, "shard_map")
         late = isinstance(out_specs, _Late)
-        given_specs = out_specs.specs(out_tree) if late else tree.flatten_axes("shard_map out_specs", out_tree, out_specs)
+        given_specs = (
+            out_specs.specs(out_tree) if late else tree.flatten_axes("shard_map out_specs", out_tree, out_specs)
+        )
         wanted = checked_specs("out_specs", given_specs, grid, axes)
         _check_outputs(name, jaxpr, wanted, axes, checked, out_tree)
         outs = shard_map_p.bind(
@@ -406,7 +448,9 @@ def smap(f: Callable[..., Any] | None = None, /, *, in_axes: Any = Infer, out_ax
         specs: Any = Infer
         if in_axes is not Infer:
             given = tree.flatten_axes("smap in_axes", in_tree, tuple(in_axes) if isinstance(in_axes, list) else in_axes)
-            specs = in_tree.unflatten([_cut_at(axis, aval_of(x).ndim, axis_name) for axis, x in zip(given, leaves, strict=True)])
+            specs = in_tree.unflatten(
+                [_cut_at(axis, aval_of(x).ndim, axis_name) for axis, x in zip(given, leaves, strict=True)]
+            )
         ndims: list[int] = []
 
         def local(*pieces: Any) -> Any:
@@ -416,7 +460,8 @@ def smap(f: Callable[..., Any] | None = None, /, *, in_axes: Any = Infer, out_ax
 
         local.__name__, local.__wrapped__ = name_of(f), f  # type: ignore[attr-defined]
         wanted = lambda out_tree: [
-            _cut_at(axis, n, axis_name) for axis, n in zip(tree.flatten_axes("smap out_axes", out_tree, out_axes), ndims, strict=True)
+            _cut_at(axis, n, axis_name)
+            for axis, n in zip(tree.flatten_axes("smap out_axes", out_tree, out_axes), ndims, strict=True)
         ]
         return shard_map(local, in_specs=specs, out_specs=_Late(wanted), axis_names={axis_name})(*args)
 
@@ -441,11 +486,18 @@ def concrete_mesh(mesh: Any, what: str) -> Mesh:
     now = current_mesh()
     if mesh is None:
         if now is None:
-            raise ValueError(errors.explain(f"{what} got no mesh, and there is no current one.", fix="pass mesh=, or use `with purax.set_mesh(mesh):`."))
+            raise ValueError(
+                errors.explain(
+                    f"{what} got no mesh, and there is no current one.",
+                    fix="pass mesh=, or use `with purax.set_mesh(mesh):`.",
+                )
+            )
         return now
     if isinstance(mesh, AbstractMesh):
         if now is None or now.shape != mesh.shape:
-            raise ValueError(f"{what} got {mesh}, which has no devices; make a mesh of these axes current (`with mesh:`).")
+            raise ValueError(
+                f"{what} got {mesh}, which has no devices; make a mesh of these axes current (`with mesh:`)."
+            )
         return now
     if not isinstance(mesh, Mesh):
         raise TypeError(f"{what} requires a `jax.sharding.Mesh` for its mesh, but got {type(mesh).__name__}")
@@ -458,10 +510,14 @@ def checked_specs(what: str, specs: Sequence[Any], mesh: Mesh, axes: Sequence[st
     for spec in specs:
         spec = _WHOLE if spec is None else spec
         if not isinstance(spec, PartitionSpec):
-            raise TypeError(f"shard_map {what} entries must be PartitionSpecs, got {spec!r} of type {type(spec).__name__}")
+            raise TypeError(
+                f"shard_map {what} entries must be PartitionSpecs, got {spec!r} of type {type(spec).__name__}"
+            )
         for name in NamedSharding(mesh, spec).spec.axis_names():
             if name not in axes:
-                raise ValueError(f"shard_map {what}: {spec} names the axis {name!r}, which is not among axis_names {tuple(axes)}")
+                raise ValueError(
+                    f"shard_map {what}: {spec} names the axis {name!r}, which is not among axis_names {tuple(axes)}"
+                )
         out.append(spec)
     return out
 
@@ -471,7 +527,9 @@ def _lying(x: Any, mesh: Mesh) -> PartitionSpec:
     return sharding.spec if isinstance(sharding, NamedSharding) and sharding.mesh == mesh else _WHOLE
 
 
-def _check_cuts(name: str, leaves: Sequence[Any], specs: Specs | list[PartitionSpec], mesh: Mesh, names: Callable[[], Sequence[str]]) -> None:
+def _check_cuts(
+    name: str, leaves: Sequence[Any], specs: Specs | list[PartitionSpec], mesh: Mesh, names: Callable[[], Sequence[str]]
+) -> None:
     for i, (x, spec) in enumerate(zip(leaves, specs, strict=True)):
         aval = aval_of(x)
         if len(spec) > aval.ndim:
@@ -488,7 +546,9 @@ def _check_cuts(name: str, leaves: Sequence[Any], specs: Specs | list[PartitionS
                 )
 
 
-def _check_outputs(name: str, jaxpr: Jaxpr, specs: Sequence[PartitionSpec], axes: Sequence[str], checked: bool, out_tree: Any) -> None:
+def _check_outputs(
+    name: str, jaxpr: Jaxpr, specs: Sequence[PartitionSpec], axes: Sequence[str], checked: bool, out_tree: Any
+) -> None:
     def path(i: int) -> str:
         return [tree.keystr(p) for p, _ in tree.leaves_with_path(out_tree.unflatten(range(len(specs))))][i]
 

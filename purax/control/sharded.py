@@ -55,7 +55,9 @@ class ShardingConstraint(Primitive):
     def batch(self, axis: Any, operands: Any, dims: Any, *, mesh: Mesh, spec: PartitionSpec) -> Any:
         """The partitioner may choose what becomes of the mapped axis, unless vmap said it."""
         moved = shape.move_batch_axis(operands[0], dims[0], 0)
-        return self.bind(moved, mesh=mesh, spec=PartitionSpec(UNCONSTRAINED if axis.spmd is None else axis.spmd, *spec)), (0,)
+        return self.bind(
+            moved, mesh=mesh, spec=PartitionSpec(UNCONSTRAINED if axis.spmd is None else axis.spmd, *spec)
+        ), (0,)
 
     def lower(self, b: Any, ins: Any, outs: Any, *, mesh: Mesh, spec: PartitionSpec) -> Any:
         """`sdy.sharding_constraint`; inside a manual region its axes are cut already.
@@ -67,7 +69,9 @@ class ShardingConstraint(Primitive):
         """
         if b.module.manual is not None:
             if set(spec.axis_names()) & set(b.module.manual.axes):
-                raise ValueError(f"a sharding constraint by {spec} contains a manual axes {b.module.manual.axes} of mesh {mesh}: its values are pieces already")
+                raise ValueError(
+                    f"a sharding constraint by {spec} contains a manual axes {b.module.manual.axes} of mesh {mesh}: its values are pieces already"
+                )
             if len(b.module.manual.axes) == len(mesh.axis_names):
                 return ins
         text = NamedSharding(mesh, spec).sdy_text(ins[0].aval.ndim, b.module.mesh(mesh)).removeprefix("#sdy.sharding")
@@ -113,7 +117,9 @@ def constrained(x: Any, sharding: Any) -> Any:
     aval = aval_of(x)
     if isinstance(sharding, NamedSharding):
         if len(sharding.spec) > aval.ndim:
-            raise ValueError(f"{sharding.spec} has {len(sharding.spec)} entries, but the value has type {aval.str_short()}, of {aval.ndim} axes.")
+            raise ValueError(
+                f"{sharding.spec} has {len(sharding.spec)} entries, but the value has type {aval.str_short()}, of {aval.ndim} axes."
+            )
         return sharding_constraint_p.bind1(x, mesh=sharding.mesh, spec=sharding.spec)
     return x if isinstance(x, Tracer) else device_put(x, sharding)
 
@@ -135,7 +141,9 @@ def resolve(sharding: Any) -> Any:
         return NamedSharding(mesh, sharding)
     if hasattr(sharding, "device_kind"):
         return SingleDeviceSharding(sharding)
-    raise TypeError(f"a sharding must be a Sharding or a PartitionSpec, got {sharding!r} of type {type(sharding).__name__}")
+    raise TypeError(
+        f"a sharding must be a Sharding or a PartitionSpec, got {sharding!r} of type {type(sharding).__name__}"
+    )
 
 
 def committed_elsewhere(x: Any, sharding: Sharding) -> bool:
@@ -255,7 +263,9 @@ def run(function: Any, call: Any, program: Any, consts: list[Any]) -> Sequence[A
     plan = plan_of(function, call, program, consts)
     moved = plan.move([*consts, *call.leaves])
     leaves = moved[len(consts) :]
-    if all(x is y for x, y in zip(leaves, call.leaves, strict=True)) and not (call.zeros or call.statics or debugging()):
+    if all(x is y for x, y in zip(leaves, call.leaves, strict=True)) and not (
+        call.zeros or call.statics or debugging()
+    ):
         key = key_of(call.args, call.kwargs)[1]
         if key is not None and program is function.programs.get(call.key):
             function.store.placed[key] = _short(plan.compiled(), moved[: len(consts)], program)

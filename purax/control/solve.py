@@ -75,7 +75,9 @@ class CustomLinearSolve(Primitive):
         right = list(b_tangents)
         if any(t is not None for t in tangent_groups[0]):
             changes = _matvec_tangents(_of(programs.matvec), groups[0], tangent_groups[0], x)
-            right = [add_tangents(r, None if c is None else elementwise.neg(c)) for r, c in zip(right, changes, strict=True)]
+            right = [
+                add_tangents(r, None if c is None else elementwise.neg(c)) for r, c in zip(right, changes, strict=True)
+            ]
         nothing = (None,) * (len(outs) - len(b))
         if all(r is None for r in right):
             return outs, (*[None] * len(b), *nothing)
@@ -126,7 +128,9 @@ class CustomLinearSolve(Primitive):
         flat = [c for group in groups for c in group]
         moved = [c if d is None else shape.move_batch_axis(c, d, 0) for c, d in zip(flat, flat_dims, strict=True)]
         for x, d, v in zip(b, b_dims, vectors, strict=True):
-            moved.append(shape.move_batch_axis(x, d, 0) if d is not None else shape.broadcast_batch(x, axis.size, 0) if v else x)
+            moved.append(
+                shape.move_batch_axis(x, d, 0) if d is not None else shape.broadcast_batch(x, axis.size, 0) if v else x
+            )
         return self.bind(*moved, programs=Parts(*mapped), consts=consts), tuple([0 if o else None for o in outs])
 
     def lower(self, b: Any, ins: Any, outs: Any, *, programs: Parts, consts: tuple[int, ...]) -> Any:
@@ -206,7 +210,9 @@ def custom_linear_solve(
         if main != b_tree:
             raise TypeError(f"{name}() output pytree structure must match {b_tree}, got {main}")
         found = program.out_avals[: len(avals)]
-        if any(f.shape != a.shape or (f.dtype != a.dtype and not a.weak_type) for f, a in zip(found, avals, strict=True)):
+        if any(
+            f.shape != a.shape or (f.dtype != a.dtype and not a.weak_type) for f, a in zip(found, avals, strict=True)
+        ):
             raise errors.ShapeError(
                 f"{name}() output shapes and dtypes must match those of b: {[a.str_short() for a in avals]}, got {[f.str_short() for f in found]}"
             )
@@ -226,7 +232,10 @@ def custom_linear_solve(
     parts = (matvec_part, vecmat_part, solve_part, transpose_part)
     programs = Parts(matvec_part[0], vecmat_part[0], solve_part[0], transpose_part[0])
     outs = custom_linear_solve_p.bind(
-        *[c for part in parts for c in part[1]], *leaves, programs=programs, consts=tuple([len(part[1]) for part in parts])
+        *[c for part in parts for c in part[1]],
+        *leaves,
+        programs=programs,
+        consts=tuple([len(part[1]) for part in parts]),
     )
     return solve_part[2].unflatten(outs)
 
@@ -241,7 +250,11 @@ def _transposed(program: Jaxpr, consts: Sequence[Any], avals: Sequence[Any], b_t
 
 
 def custom_root(
-    f: Callable[[Any], Any], initial_guess: Any, solve: Callable[..., Any], tangent_solve: Callable[..., Any], has_aux: bool = False
+    f: Callable[[Any], Any],
+    initial_guess: Any,
+    solve: Callable[..., Any],
+    tangent_solve: Callable[..., Any],
+    has_aux: bool = False,
 ) -> Any:
     """A root of `f`, found by a solver of one's own and differentiated implicitly.
 
@@ -268,12 +281,18 @@ def custom_root(
         `f` or `solve` does not return the structure of `initial_guess`.
     """
     leaves, guess_tree = tree.flatten(initial_guess)
-    check_arrays("custom_root", leaves, lambda: ["initial_guess" + tree.keystr(p) for p, _ in tree.leaves_with_path(initial_guess)])
+    check_arrays(
+        "custom_root",
+        leaves,
+        lambda: ["initial_guess" + tree.keystr(p) for p, _ in tree.leaves_with_path(initial_guess)],
+    )
     avals, in_tree = [aval_of(x) for x in leaves], tree.structure((initial_guess,))
     program, consts, out_tree = stage_tree(f, in_tree, avals, name_of(f), "custom_root")
     program = intern(program)
     _check_root("f", out_tree, guess_tree)
-    solver, solver_consts, solver_tree = stage_tree(lambda x: solve(f, x), in_tree, avals, name_of(solve), "custom_root")
+    solver, solver_consts, solver_tree = stage_tree(
+        lambda x: solve(f, x), in_tree, avals, name_of(solve), "custom_root"
+    )
     _check_root("solve", tree.treedef_children(solver_tree)[0] if has_aux else solver_tree, guess_tree)
     call = {"jaxpr": intern(solver), "name": name_of(solve), "inline": False}
 
@@ -302,4 +321,6 @@ def custom_root(
 
 def _check_root(what: str, found: Any, expected: Any) -> None:
     if found != expected:
-        raise TypeError(f"custom_root: {what}() output pytree structure must match initial_guess: expected {expected}, got {found}")
+        raise TypeError(
+            f"custom_root: {what}() output pytree structure must match initial_guess: expected {expected}, got {found}"
+        )

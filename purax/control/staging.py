@@ -99,7 +99,12 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def _as_struct(x: Any) -> Any:
-    known = hasattr(x, "shape") and hasattr(x, "dtype") and not hasattr(x, "aval") and not isinstance(x, (np.ndarray, np.generic))
+    known = (
+        hasattr(x, "shape")
+        and hasattr(x, "dtype")
+        and not hasattr(x, "aval")
+        and not isinstance(x, (np.ndarray, np.generic))
+    )
     return ShapeDtypeStruct(x.shape, x.dtype) if known else x
 
 

@@ -184,6 +184,7 @@ class ForwardOnly(Jit):
 while_p = While("while")
 forward_only_p = ForwardOnly("forward_only")
 
+
 def keep_where(live: Any, new: Any, old: Any) -> Any:
     """`new` in live lanes, `old` in the others; `live` has the leading axes of both."""
     aval = aval_of(new)

@@ -44,7 +44,9 @@ class ShapedArray:
     size: int
     hlo: str
 
-    def __new__(cls, shape: Any, dtype: Any, weak_type: bool = False, varying: frozenset[str] = _NO_AXES) -> ShapedArray:
+    def __new__(
+        cls, shape: Any, dtype: Any, weak_type: bool = False, varying: frozenset[str] = _NO_AXES
+    ) -> ShapedArray:
         """The interned aval."""
         if not isinstance(dtype, dtypes.KeyDtype):
             dtype = np.dtype(dtype)

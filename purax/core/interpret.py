@@ -26,7 +26,9 @@ def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[
     )  # fmt: skip
 
 
-def _walk(jaxpr: Jaxpr, consts: Sequence[Any], operands: Sequence[Any], apply: Callable[..., Sequence[Any]]) -> list[Any]:
+def _walk(
+    jaxpr: Jaxpr, consts: Sequence[Any], operands: Sequence[Any], apply: Callable[..., Sequence[Any]]
+) -> list[Any]:
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, operands, strict=True))
     read = env.__getitem__

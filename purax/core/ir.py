@@ -79,7 +79,9 @@ def _holds_keys(value: Any) -> bool:
     """Whether a parameter of an equation is a program with random keys, or a tuple with one."""
     if isinstance(value, (Jaxpr, ClosedJaxpr)):
         return value.jaxpr.has_keys
-    return isinstance(value, tuple) and any(isinstance(item, (Jaxpr, ClosedJaxpr)) and item.jaxpr.has_keys for item in value)
+    return isinstance(value, tuple) and any(
+        isinstance(item, (Jaxpr, ClosedJaxpr)) and item.jaxpr.has_keys for item in value
+    )
 
 
 class Jaxpr:
@@ -94,7 +96,18 @@ class Jaxpr:
         Argument path of each input (``params['w']``), where known.
     """
 
-    __slots__ = ("__weakref__", "constvars", "derived", "effects", "eqns", "has_keys", "invars", "name", "names", "outvars")
+    __slots__ = (
+        "__weakref__",
+        "constvars",
+        "derived",
+        "effects",
+        "eqns",
+        "has_keys",
+        "invars",
+        "name",
+        "names",
+        "outvars",
+    )
 
     def __init__(
         self, constvars: list[Var], invars: list[Var], outvars: list[Any], eqns: list[Equation],

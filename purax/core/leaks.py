@@ -34,7 +34,8 @@ def check_leaks(reference: weakref.ref[Any]) -> None:
     texts = [_describe(x, tracers) for x in tracers] or ["Something refers to the trace itself."]
     raise errors.TracerLeakError(
         errors.explain(
-            f"Leaked trace {type(trace).__name__} of {what}: {len(texts)} of its values are still referred to.\n" + "\n".join(texts),
+            f"Leaked trace {type(trace).__name__} of {what}: {len(texts)} of its values are still referred to.\n"
+            + "\n".join(texts),
             "traced values stand for values of a transformation; when it has ended they stand for nothing",
             "return what is needed from the transformed function, and keep nothing in globals, attributes or lists",
         )
@@ -43,7 +44,10 @@ def check_leaks(reference: weakref.ref[Any]) -> None:
 
 def _describe(tracer: Any, tracers: list[Any]) -> str:
     kind = type(tracer).__name__
-    lines = [f"This {kind} with object id {id(tracer)} was created on line:", f"  {tracer.aval.str_short()}: {tracer.origin() or 'unknown'}"]
+    lines = [
+        f"This {kind} with object id {id(tracer)} was created on line:",
+        f"  {tracer.aval.str_short()}: {tracer.origin() or 'unknown'}",
+    ]
     seen, value = {id(tracers), id(lines)}, tracer
     for _ in range(_DEPTH):
         seen.add(id(value))
@@ -52,7 +56,9 @@ def _describe(tracer: Any, tracers: list[Any]) -> str:
             break
         seen.add(id(found))
         holder, how = found
-        lines.append(f"<{type(value).__name__} {id(value)}> is referred to by <{type(holder).__name__} {id(holder)}>{how}")
+        lines.append(
+            f"<{type(value).__name__} {id(value)}> is referred to by <{type(holder).__name__} {id(holder)}>{how}"
+        )
         if isinstance(holder, types.ModuleType):
             break
         value = holder

@@ -20,7 +20,9 @@ _TAKEN = (int, float, complex, bool, np.ndarray, np.generic)
 
 def defer(other: Any) -> bool:
     """Whether a binary operator should leave `other` to its own reflected method."""
-    return not (isinstance(other, (Operators, *_TAKEN)) or hasattr(other, "__purax_array__") or hasattr(other, "__jax_array__"))
+    return not (
+        isinstance(other, (Operators, *_TAKEN)) or hasattr(other, "__purax_array__") or hasattr(other, "__jax_array__")
+    )
 
 
 class Operators:
@@ -297,11 +299,15 @@ class Operators:
         """Where to insert `v` to keep order."""
         return hooks.numpy.searchsorted(self, v, side, sorter, method=method)
 
-    def sort(self, axis: Any = -1, *, kind: Any = None, order: Any = None, stable: bool = True, descending: bool = False) -> Any:
+    def sort(
+        self, axis: Any = -1, *, kind: Any = None, order: Any = None, stable: bool = True, descending: bool = False
+    ) -> Any:
         """A sorted copy."""
         return hooks.numpy.sort(self, axis, stable=stable, descending=descending)
 
-    def argsort(self, axis: Any = -1, *, kind: Any = None, order: Any = None, stable: bool = True, descending: bool = False) -> Any:
+    def argsort(
+        self, axis: Any = -1, *, kind: Any = None, order: Any = None, stable: bool = True, descending: bool = False
+    ) -> Any:
         """Indices that sort."""
         return hooks.numpy.argsort(self, axis, stable=stable, descending=descending)
 
@@ -331,11 +337,15 @@ class Operators:
         """Product over axes."""
         return hooks.numpy.prod(self, axis, dtype, out, keepdims, initial, where, promote_integers)
 
-    def max(self, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
+    def max(
+        self, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
+    ) -> Any:
         """Largest element over axes."""
         return hooks.numpy.max(self, axis, out, keepdims, initial, where)
 
-    def min(self, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
+    def min(
+        self, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
+    ) -> Any:
         """Smallest element over axes."""
         return hooks.numpy.min(self, axis, out, keepdims, initial, where)
 
@@ -347,7 +357,9 @@ class Operators:
         """Whether any element is true."""
         return hooks.numpy.any(self, axis, out, keepdims, where=where)
 
-    def mean(self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Any:
+    def mean(
+        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
+    ) -> Any:
         """Arithmetic mean over axes."""
         return hooks.numpy.mean(self, axis, dtype, out, keepdims, where=where)
 

@@ -82,4 +82,3 @@ class _Printer:
         if callable(value) and hasattr(value, "__name__"):
             return str(value.__name__)
         return str(value)
-

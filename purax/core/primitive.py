@@ -83,11 +83,15 @@ class Primitive:
     lower: Any
     exact: Any = False
     names_axes: ClassVar[bool] = False  # collectives: params["axes"] names mapped axes
-    types_axes: ClassVar[bool] = False  # `infer` says over which named axes the outputs vary (collectives, holders of programs)
+    types_axes: ClassVar[bool] = (
+        False  # `infer` says over which named axes the outputs vary (collectives, holders of programs)
+    )
     run: Any = None
     stage: Any = None
     linearize: Any = None
-    batch_call: Any = None  # (trace, operands, dims, params) -> (outputs, dims); in place of `batch`, for calls of functions
+    batch_call: Any = (
+        None  # (trace, operands, dims, params) -> (outputs, dims); in place of `batch`, for calls of functions
+    )
     unfold: Any = None  # (operands, params) -> outputs by simpler operations, or None; for calls on tangents
     dce: Any = None  # (used outputs, equation) -> equation
     split: Any = None  # (equation, checkpoint policy) -> two equations and what the first saves for the second, or None
@@ -140,7 +144,9 @@ class Primitive:
     def _infer(self, avals: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """`infer`; results vary over the named axes that any operand varies over, unless `infer` itself says so."""
         if any(a.dtype == dtypes.float0 for a in avals):
-            raise errors.DTypeError("float0s do not support any operations by design: they are the tangents of integers and booleans")
+            raise errors.DTypeError(
+                "float0s do not support any operations by design: they are the tangents of integers and booleans"
+            )
         varying = _NO_AXES.union(*[a.varying for a in avals])
         if self.types_axes or not varying:
             return self.infer(*avals, **params)

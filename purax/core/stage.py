@@ -107,7 +107,11 @@ class StageTrace(Trace):
 
 
 def stage(
-    fun: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str = "", names: Sequence[str] = (), kind: str = "jit"
+    fun: Callable[..., Sequence[Any]],
+    avals: Sequence[Any],
+    name: str = "",
+    names: Sequence[str] = (),
+    kind: str = "jit",
 ) -> ClosedJaxpr:
     """Record `fun`, which takes and returns flat sequences of values.
 

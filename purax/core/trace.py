@@ -128,12 +128,16 @@ class Tracer(Operators):
 
     def _one(self, what: str) -> Any:
         if self.aval.shape != ():
-            raise TypeError(f"Only scalar arrays can be converted to Python scalars; got {what} of {self.aval.str_short()}")
+            raise TypeError(
+                f"Only scalar arrays can be converted to Python scalars; got {what} of {self.aval.str_short()}"
+            )
 
     def __bool__(self) -> bool:
         if self.aval.size != 1:
             which = "an empty array" if self.aval.size == 0 else "an array with more than one element"
-            raise ValueError(f"The truth value of {which} is ambiguous ({self.aval.str_short()}). Use x.any(), x.all() or x.size.")
+            raise ValueError(
+                f"The truth value of {which} is ambiguous ({self.aval.str_short()}). Use x.any(), x.all() or x.size."
+            )
         return bool(self._known(errors.TracerBoolConversionError, "a Python bool (`if`, `while`, `and`)",
                                 "use purax.lax.cond, purax.numpy.where, or mark the argument static (static_argnums)"))  # fmt: skip
 
@@ -151,7 +155,9 @@ class Tracer(Operators):
 
     def __index__(self) -> int:
         if self.aval.shape != () or not dtypes.issubdtype(self.aval.dtype, np.integer):
-            raise TypeError(f"Only integer scalar arrays can be converted to a scalar index; got {self.aval.str_short()}")
+            raise TypeError(
+                f"Only integer scalar arrays can be converted to a scalar index; got {self.aval.str_short()}"
+            )
         return self._known(
             errors.TracerIntegerConversionError, "a Python index (shape, range, list index)",
             "mark the argument static (static_argnums), or index a purax array: purax.numpy.asarray(xs)[i]",
@@ -164,7 +170,9 @@ class Tracer(Operators):
 
     def item(self, *args: Any) -> Any:
         """The element as a Python scalar."""
-        return np.asarray(self._known(errors.ConcretizationTypeError, "a Python scalar", "keep it an array")).item(*args)
+        return np.asarray(self._known(errors.ConcretizationTypeError, "a Python scalar", "keep it an array")).item(
+            *args
+        )
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python scalars."""
@@ -259,7 +267,9 @@ def aval_of(x: Any) -> ShapedArray:
         return _scalar_aval(kind)
     if isinstance(x, (np.ndarray, np.generic)):
         if kind is not np.ndarray and isinstance(x, np.ma.MaskedArray):
-            raise ValueError("numpy masked arrays are not supported as direct inputs to purax functions. Use arr.filled() to convert the value to a standard numpy array.")
+            raise ValueError(
+                "numpy masked arrays are not supported as direct inputs to purax functions. Use arr.filled() to convert the value to a standard numpy array."
+            )
         aval = array_aval(x.shape, dtypes.narrow(x.dtype))
         if not aval.hlo and aval.dtype != dtypes.float0:
             raise errors.NonArrayArgumentError(f"{x!r} of dtype {x.dtype} is not a valid array type")

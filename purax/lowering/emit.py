@@ -195,7 +195,9 @@ class Builder:
 
     # --- regions, programs, calls
 
-    def block(self, avals: Sequence[Any], body: Callable[..., Sequence[Value]], terminator: str = "stablehlo.return") -> str:
+    def block(
+        self, avals: Sequence[Any], body: Callable[..., Sequence[Value]], terminator: str = "stablehlo.return"
+    ) -> str:
         """Text of a region with one block: `body(builder, *arguments)` returns the values that it yields."""
         inner = Builder(self.module, self)
         arguments = [Value(self.module.fresh().replace("%", "%a"), aval) for aval in avals]
@@ -214,7 +216,9 @@ class Builder:
             return env[atom] if type(atom) is Var else self.literal(atom)
 
         for eqn in jaxpr.eqns:
-            self.place = self.module.location((eqn.source, f"{self.scope}{source_scope(eqn.source)}{eqn.primitive.name}"))
+            self.place = self.module.location(
+                (eqn.source, f"{self.scope}{source_scope(eqn.source)}{eqn.primitive.name}")
+            )
             outs = eqn.primitive.lower(self, [read(a) for a in eqn.invars], [v.aval for v in eqn.outvars], **eqn.params)
             for var, value in zip(eqn.outvars, outs, strict=True):
                 env[var] = value

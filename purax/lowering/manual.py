@@ -98,7 +98,9 @@ def manual_computation(
     given = [f"<@{name}, {axes_text(spec, aval.ndim, is_open)}>" for spec, aval in zip(out_specs, outs, strict=True)]
     head = ", ".join(f"{p}: {p.hlo}" for p in pieces)
     names = ", ".join(f'"{axis}"' for axis in axes)
-    returned = f"sdy.return {', '.join(map(str, results))} : {', '.join(r.hlo for r in results)}" if results else "sdy.return"
+    returned = (
+        f"sdy.return {', '.join(map(str, results))} : {', '.join(r.hlo for r in results)}" if results else "sdy.return"
+    )
     text = (
         f"sdy.manual_computation({', '.join(map(str, ins))}) in_shardings=[{', '.join(taken)}] out_shardings=[{', '.join(given)}] "
         f"manual_axes={{{names}}} ({head}) {{\n"

@@ -46,13 +46,13 @@ def lower(
     out_attributes = _attributes(module, jaxpr.outvars, (), out_shardings)
     main = function_text(module, jaxpr, "main", f"jit({name})/", "public", attributes, out_attributes)
     head = f"module @jit_{module.unique(name)} attributes {{mhlo.num_partitions = {max(len(devices), 1)} : i32, mhlo.num_replicas = 1 : i32}} {{"  # fmt: skip
-    text = "\n".join(
-        [head, *module.mesh_definitions(), main, *module.functions, "}", *module.location_table(), ""]
-    )
+    text = "\n".join([head, *module.mesh_definitions(), main, *module.functions, "}", *module.location_table(), ""])
     return Lowered(text, tuple(module.callbacks), module.uses_lapack)
 
 
-def _attributes(module: Module, variables: Sequence[Any], donated: Sequence[bool], shardings: Sequence[Any]) -> list[str]:
+def _attributes(
+    module: Module, variables: Sequence[Any], donated: Sequence[bool], shardings: Sequence[Any]
+) -> list[str]:
     """The attribute dictionary of each argument or result."""
     if not donated and not shardings:
         return []

@@ -26,22 +26,39 @@ def _reduce(
         raise TypeError(f"{name}: segment_ids must be integers, got dtype {ids.dtype}")
     if num_segments is None:
         if isinstance(ids, Tracer) and ids.concrete() is None:
-            raise ValueError(f"{name}: num_segments must be given when segment_ids are traced; their largest value is not known")
+            raise ValueError(
+                f"{name}: num_segments must be given when segment_ids are traced; their largest value is not known"
+            )
         num_segments = int(np.max(np.asarray(ids), initial=-1)) + 1
     num_segments = int(num_segments)
     if num_segments < 0:
         raise ValueError(f"{name}: num_segments must be non-negative, got {num_segments}")
     if bucket_size is not None and data.shape[0] > bucket_size:
         parts = [
-            _reduce(name, scatter, identity, data[i : i + bucket_size], ids[i : i + bucket_size], num_segments, sorted_ids, unique, None, mode)
+            _reduce(
+                name,
+                scatter,
+                identity,
+                data[i : i + bucket_size],
+                ids[i : i + bucket_size],
+                num_segments,
+                sorted_ids,
+                unique,
+                None,
+                mode,
+            )
             for i in range(0, data.shape[0], bucket_size)
         ]
-        combine = {"segment_sum": pnp.sum, "segment_prod": pnp.prod, "segment_max": pnp.max, "segment_min": pnp.min}[name]
+        combine = {"segment_sum": pnp.sum, "segment_prod": pnp.prod, "segment_max": pnp.max, "segment_min": pnp.min}[
+            name
+        ]
         return combine(pnp.stack(parts), axis=0)
     window = data.ndim - ids.ndim
     start = shape.full((num_segments, *data.shape[ids.ndim :]), identity(data.dtype), data.dtype)
     numbers = ScatterDimensionNumbers(
-        update_window_dims=tuple(range(ids.ndim, ids.ndim + window)), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,)
+        update_window_dims=tuple(range(ids.ndim, ids.ndim + window)),
+        inserted_window_dims=(0,),
+        scatter_dims_to_operand_dims=(0,),
     )
     indices = shape.reshape(ids, (*aval_of(ids).shape, 1))
     return scatter(
@@ -79,7 +96,18 @@ def segment_sum(
     -------
     array [num_segments, ...]
     """
-    return _reduce("segment_sum", scatter_add, lambda d: np.zeros((), d)[()], data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode)
+    return _reduce(
+        "segment_sum",
+        scatter_add,
+        lambda d: np.zeros((), d)[()],
+        data,
+        segment_ids,
+        num_segments,
+        indices_are_sorted,
+        unique_indices,
+        bucket_size,
+        mode,
+    )
 
 
 def segment_prod(
@@ -87,7 +115,18 @@ def segment_prod(
     bucket_size: int | None = None, mode: Any = None,
 ) -> Any:  # fmt: skip
     """Product of the rows of `data` with equal segment id; see `segment_sum`."""
-    return _reduce("segment_prod", scatter_mul, lambda d: np.ones((), d)[()], data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode)
+    return _reduce(
+        "segment_prod",
+        scatter_mul,
+        lambda d: np.ones((), d)[()],
+        data,
+        segment_ids,
+        num_segments,
+        indices_are_sorted,
+        unique_indices,
+        bucket_size,
+        mode,
+    )
 
 
 def segment_max(
@@ -95,7 +134,18 @@ def segment_max(
     bucket_size: int | None = None, mode: Any = None,
 ) -> Any:  # fmt: skip
     """Largest of the rows of `data` with equal segment id (the lowest value where there is none); see `segment_sum`."""
-    return _reduce("segment_max", scatter_max, _lowest, data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode)
+    return _reduce(
+        "segment_max",
+        scatter_max,
+        _lowest,
+        data,
+        segment_ids,
+        num_segments,
+        indices_are_sorted,
+        unique_indices,
+        bucket_size,
+        mode,
+    )
 
 
 def segment_min(
@@ -103,4 +153,15 @@ def segment_min(
     bucket_size: int | None = None, mode: Any = None,
 ) -> Any:  # fmt: skip
     """Smallest of the rows of `data` with equal segment id (the highest value where there is none); see `segment_sum`."""
-    return _reduce("segment_min", scatter_min, _highest, data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode)
+    return _reduce(
+        "segment_min",
+        scatter_min,
+        _highest,
+        data,
+        segment_ids,
+        num_segments,
+        indices_are_sorted,
+        unique_indices,
+        bucket_size,
+        mode,
+    )

@@ -60,7 +60,6 @@ class Compilation:
         self.mesh = mesh
         self.key = (placement, donated, in_placements, out_placements, options, mesh)
 
-
     def with_options(self, options: Any) -> Compilation:
         """The same with other XLA flags."""
         given = tuple(sorted(options.items()))
@@ -107,7 +106,9 @@ def warn_of_unusable(in_avals: Sequence[Any], out_avals: Sequence[Any], donated:
             useless.append(aval)
     if useless:
         text = ", ".join(map(repr, useless))
-        warnings.warn(f"Some donated buffers were not usable: {text}. No output has their shape and dtype.", stacklevel=2)
+        warnings.warn(
+            f"Some donated buffers were not usable: {text}. No output has their shape and dtype.", stacklevel=2
+        )
 
 
 def compile_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Any:

@@ -194,7 +194,9 @@ def host_kernel(
         results = quiet(function, *values)
         if single and not unusual.count:
             return (wrap_host(out_aval, results),)
-        out = tuple([wrap_host(aval, value) for aval, value in zip(outs, (results,) if single else results, strict=True)])
+        out = tuple(
+            [wrap_host(aval, value) for aval, value in zip(outs, (results,) if single else results, strict=True)]
+        )
         if debug.active():
             debug.check(primitive.name, out)
         return out

@@ -48,7 +48,8 @@ class Plan:
     def move(self, arrays: Sequence[Any]) -> list[Any]:
         """The operands, where they must lie."""
         return [
-            x if x._placement is place else device_put(x, place) for x, place in zip(arrays, self.placements, strict=True)
+            x if x._placement is place else device_put(x, place)
+            for x, place in zip(arrays, self.placements, strict=True)
         ]
 
     def call(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
@@ -98,7 +99,9 @@ def plan(
 def _plan(
     jaxpr: Jaxpr, name: str, placements: Any, donated: Any, out_placements: Any, options: Any, default: Any
 ) -> Plan:
-    meshes = [p.sharding.mesh for p in (*placements, *out_placements) if p is not None and type(p.sharding) is NamedSharding]
+    meshes = [
+        p.sharding.mesh for p in (*placements, *out_placements) if p is not None and type(p.sharding) is NamedSharding
+    ]
     held = mesh_of(jaxpr)
     if held is not None:
         meshes.append(held)
@@ -109,7 +112,9 @@ def _plan(
     mesh = meshes[0]
     whole = placement_of(NamedSharding(mesh, PartitionSpec()))
     order = whole.devices
-    ready = tuple([p if p is not None and p.devices == order and type(p.sharding) is NamedSharding else whole for p in placements])
+    ready = tuple(
+        [p if p is not None and p.devices == order and type(p.sharding) is NamedSharding else whole for p in placements]
+    )
     wanted = tuple(out_placements)
     return Plan(jaxpr, name, ready, Compilation(whole, donated, ready, wanted, options, mesh))
 
@@ -141,7 +146,9 @@ def mesh_of(jaxpr: Jaxpr) -> Mesh | None:
     return found
 
 
-def common_placement(name: str, placements: Sequence[Any], out_placements: Sequence[Any] = (), meshes: Sequence[Mesh] = ()) -> Any:
+def common_placement(
+    name: str, placements: Sequence[Any], out_placements: Sequence[Any] = (), meshes: Sequence[Mesh] = ()
+) -> Any:
     """Where a computation runs: the one set of devices that the user asked for, else a placement that nobody asked for, or None.
 
     Raises

@@ -199,7 +199,9 @@ class Compiled:
             dynamic_kwargs = {n: v for n, v in kwargs.items() if n not in statics}
         leaves, treedef = tree.flatten((dynamic_args, dynamic_kwargs))
         if treedef != traced.in_tree:
-            raise TypeError(f"Function compiled with input pytree does not match the input pytree it was called with: compiled for {traced.in_tree}, called with {treedef}.")
+            raise TypeError(
+                f"Function compiled with input pytree does not match the input pytree it was called with: compiled for {traced.in_tree}, called with {treedef}."
+            )
         for x in leaves:
             if isinstance(x, Tracer):
                 raise TypeError(
@@ -211,7 +213,9 @@ class Compiled:
         for i, (x, aval) in enumerate(zip(arrays, traced.in_avals, strict=True)):
             have = aval_of(x)
             if have.shape != aval.shape or have.dtype != aval.dtype:
-                raise TypeError(f"Argument types differ from the types for which this computation was compiled. The mismatches are: Argument {traced._call.names()[i]!r} compiled with {aval.str_short()} and called with {have.str_short()}")
+                raise TypeError(
+                    f"Argument types differ from the types for which this computation was compiled. The mismatches are: Argument {traced._call.names()[i]!r} compiled with {aval.str_short()} and called with {have.str_short()}"
+                )
         consts = [as_array(c) for c in traced._program.consts]
         outs = self._executable.call(self._plan.move([*consts, *arrays]))
         return traced._program.unflatten(outs)

@@ -42,7 +42,9 @@ class Collective(Primitive):
         raise NameError(f"unbound axis name: {axes[0]}. {self.name} means something only among the lanes of its axes")
 
 
-def settle(primitive: Any, params: dict[str, Any], operands: Sequence[Any], outs: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+def settle(
+    primitive: Any, params: dict[str, Any], operands: Sequence[Any], outs: Sequence[Any], cotangents: Sequence[Any]
+) -> list[Any]:
     """Cotangents from a transpose rule, summed over the axes that the operation varies over and the operand does not.
 
     Parameters
@@ -116,8 +118,12 @@ class AllReduce(Collective):
 
     def _reduce(self, b: Any, x: Any, out: Any, axes: Any, groups: Any) -> Any:
         scalar = array_aval((), x.dtype)
-        region = b.block([scalar, scalar], lambda inner, y, z: [inner.emit(f"stablehlo.{self.op} {y}, {z} : {scalar.hlo}", scalar)])
-        return b.emit(f'"stablehlo.all_reduce"({x}) <{{{_among(b, axes, groups)}}}> ({region}) : ({x.hlo}) -> {out.hlo}', out)
+        region = b.block(
+            [scalar, scalar], lambda inner, y, z: [inner.emit(f"stablehlo.{self.op} {y}, {z} : {scalar.hlo}", scalar)]
+        )
+        return b.emit(
+            f'"stablehlo.all_reduce"({x}) <{{{_among(b, axes, groups)}}}> ({region}) : ({x.hlo}) -> {out.hlo}', out
+        )
 
 
 class PSum(AllReduce):
@@ -192,7 +198,9 @@ class PVary(Collective):
 
     def jvp(self, primals: Any, tangents: Any, *, axes: Any) -> Any:
         """The identity on the tangents."""
-        return self.bind(*primals, axes=axes), tuple([None if t is None else self.bind1(t, axes=axes) for t in tangents])
+        return self.bind(*primals, axes=axes), tuple(
+            [None if t is None else self.bind1(t, axes=axes) for t in tangents]
+        )
 
     def transpose(self, cotangents: Any, operands: Any, *, axes: Any) -> Any:
         """The identity; `settle` adds the lanes up."""
@@ -253,7 +261,9 @@ class Exchange(Collective):
             return self.bind(front, **self.beside(params)), (0,)
         _no_groups(params.get("groups"))
         if len(params["axes"]) > 1:
-            raise NotImplementedError(f"{self.name} over several axes at once, one of them of vmap: name one axis at a time")
+            raise NotImplementedError(
+                f"{self.name} over several axes at once, one of them of vmap: name one axis at a time"
+            )
         out, out_dim = self.rearrange(shape.align_batch(x, dim, axis.size, 0), axis.size, params)
         return (out,), (out_dim,)
 
@@ -297,7 +307,9 @@ class PPermute(Exchange):
         text = f"source_target_pairs = dense<{pairs}> : tensor<{len(pairs)}x2xi64>, {_channel(b)}"
         if not pairs:
             text = f"source_target_pairs = dense<> : tensor<0x2xi64>, {_channel(b)}"
-        return [b.emit(f'"stablehlo.collective_permute"({ins[0]}) <{{{text}}}> : ({ins[0].hlo}) -> {outs[0].hlo}', outs[0])]
+        return [
+            b.emit(f'"stablehlo.collective_permute"({ins[0]}) <{{{text}}}> : ({ins[0].hlo}) -> {outs[0].hlo}', outs[0])
+        ]
 
 
 class AllGather(Exchange):
@@ -312,7 +324,9 @@ class AllGather(Exchange):
         named = frozenset(axes)
         return (x.update(shape=sizes).with_varying(x.varying - named if shared else x.varying | named),)
 
-    def transpose(self, cotangents: Any, operands: Any, *, axes: Any, dim: int, size: int, groups: Any, shared: bool) -> Any:
+    def transpose(
+        self, cotangents: Any, operands: Any, *, axes: Any, dim: int, size: int, groups: Any, shared: bool
+    ) -> Any:
         """Sum the cotangents of all lanes, each lane its own part; of a shared result there is one cotangent to take part of."""
         (cotangent,) = cotangents
         if not shared:
@@ -365,9 +379,16 @@ class PSumScatter(Exchange):
     def lower(self, b: Any, ins: Any, outs: Any, *, axes: Any, dim: int, size: int, groups: Any) -> Any:
         """`stablehlo.reduce_scatter`."""
         scalar = array_aval((), ins[0].dtype)
-        region = b.block([scalar, scalar], lambda inner, x, y: [inner.emit(f"stablehlo.add {x}, {y} : {scalar.hlo}", scalar)])
+        region = b.block(
+            [scalar, scalar], lambda inner, x, y: [inner.emit(f"stablehlo.add {x}, {y} : {scalar.hlo}", scalar)]
+        )
         text = f"scatter_dimension = {dim} : i64, {_among(b, axes, groups)}"
-        return [b.emit(f'"stablehlo.reduce_scatter"({ins[0]}) <{{{text}}}> ({region}) : ({ins[0].hlo}) -> {outs[0].hlo}', outs[0])]
+        return [
+            b.emit(
+                f'"stablehlo.reduce_scatter"({ins[0]}) <{{{text}}}> ({region}) : ({ins[0].hlo}) -> {outs[0].hlo}',
+                outs[0],
+            )
+        ]
 
 
 class AllToAll(Exchange):
@@ -382,7 +403,9 @@ class AllToAll(Exchange):
         sizes[joined] *= size
         return (x.update(shape=tuple(sizes)).with_varying(x.varying | frozenset(axes)),)
 
-    def transpose(self, cotangents: Any, operands: Any, *, axes: Any, split: int, joined: int, size: int, groups: Any) -> Any:
+    def transpose(
+        self, cotangents: Any, operands: Any, *, axes: Any, split: int, joined: int, size: int, groups: Any
+    ) -> Any:
         """Send the parts back."""
         return (self.bind1(cotangents[0], axes=axes, split=joined, joined=split, size=size, groups=groups),)
 
@@ -422,7 +445,9 @@ def _region(b: Any, axes: Any) -> Any:
     """The manual region that the operation is in; it knows the numbers of the devices."""
     region = b.module.manual
     if region is None or not set(axes) <= set(region.mesh.axis_names):
-        raise NameError(f"unbound axis name: {axes[0]}. The program was compiled outside the vmap, pmap or shard_map of its axis")
+        raise NameError(
+            f"unbound axis name: {axes[0]}. The program was compiled outside the vmap, pmap or shard_map of its axis"
+        )
     return region
 
 
@@ -471,13 +496,17 @@ def _groups(groups: Any, names: tuple[Any, ...], even: bool = True) -> Any:
     rows = tuple([tuple([operator.index(i) for i in group]) for group in groups])
     size = bound_size(names)
     if sorted(i for row in rows for i in row) != list(range(size)):
-        raise ValueError(f"axis_index_groups must cover all indices exactly once: got {groups} for an axis of size {size}")
+        raise ValueError(
+            f"axis_index_groups must cover all indices exactly once: got {groups} for an axis of size {size}"
+        )
     if even and len({len(row) for row in rows}) > 1:
         raise ValueError(f"axis_index_groups must all have the same size, got {groups}")
     return rows
 
 
-def _reduced(primitive: Any, x: Any, axis_name: Any, groups: Any, positional: Callable[..., Any], constant: Callable[..., Any]) -> Any:
+def _reduced(
+    primitive: Any, x: Any, axis_name: Any, groups: Any, positional: Callable[..., Any], constant: Callable[..., Any]
+) -> Any:
     names, numbers = _split_names(axis_name)
     rows = _groups(groups, names, even=False)
     leaves, treedef = tree.flatten(x)
@@ -493,7 +522,11 @@ def _reduced(primitive: Any, x: Any, axis_name: Any, groups: Any, positional: Ca
 
 
 def _times(leaf: Any, size: int) -> Any:
-    return leaf * size if isinstance(leaf, (bool, int, float, complex)) else elementwise.mul(leaf, np.asarray(size, aval_of(leaf).dtype))
+    return (
+        leaf * size
+        if isinstance(leaf, (bool, int, float, complex))
+        else elementwise.mul(leaf, np.asarray(size, aval_of(leaf).dtype))
+    )
 
 
 def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
@@ -569,7 +602,9 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     pairs = tuple([(operator.index(s), operator.index(t)) for s, t in perm])
     for what, lanes in (("sources", [s for s, _ in pairs]), ("targets", [t for _, t in pairs])):
         if len(set(lanes)) != len(lanes) or not all(0 <= i < size for i in lanes):
-            raise ValueError(f"ppermute {what} and destinations must be unique lanes of an axis of size {size}, got {pairs}")
+            raise ValueError(
+                f"ppermute {what} and destinations must be unique lanes of an axis of size {size}, got {pairs}"
+            )
     return tree.map(lambda leaf: ppermute_p.bind1(leaf, axes=names, perm=pairs), x)
 
 
@@ -580,7 +615,9 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
     return ppermute(x, axis_name, [(source, target) for target, source in enumerate(perm)])
 
 
-def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False, to: str = "varying") -> Any:
+def all_gather(
+    x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False, to: str = "varying"
+) -> Any:
     """Values of all lanes, in every lane.
 
     Parameters
@@ -610,13 +647,17 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
             leaf = shape.expand_dims(leaf, (dim,))
         for name in [names] if rows else [(n,) for n in reversed(names)]:
             size = len(rows[0]) if rows else bound_size(name)
-            leaf = all_gather_p.bind1(leaf, axes=tuple(name), dim=dim, size=size, groups=rows, shared=to == "invarying" and not rows)
+            leaf = all_gather_p.bind1(
+                leaf, axes=tuple(name), dim=dim, size=size, groups=rows, shared=to == "invarying" and not rows
+            )
         return leaf
 
     return tree.map(gathered, x)
 
 
-def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_index_groups: Any = None, tiled: bool = False) -> Any:
+def psum_scatter(
+    x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_index_groups: Any = None, tiled: bool = False
+) -> Any:
     """Sum over lanes of which each lane keeps one part.
 
     Parameters
@@ -636,7 +677,9 @@ def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_ind
         sizes = aval_of(leaf).shape
         dim = shape.canonical_axis(scatter_dimension, len(sizes))
         if not tiled and sizes[dim] != count:
-            raise ValueError(f"reduce_scatter operand scatter dimension size {sizes[dim]} must match shard_count {count}")
+            raise ValueError(
+                f"reduce_scatter operand scatter dimension size {sizes[dim]} must match shard_count {count}"
+            )
         for name in [names] if rows else [(n,) for n in names]:
             size = len(rows[0]) if rows else bound_size(name)
             leaf = psum_scatter_p.bind1(leaf, axes=tuple(name), dim=dim, size=size, groups=rows)
@@ -645,7 +688,9 @@ def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_ind
     return tree.map(scattered, x)
 
 
-def all_to_all(x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axis_index_groups: Any = None, tiled: bool = False) -> Any:
+def all_to_all(
+    x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axis_index_groups: Any = None, tiled: bool = False
+) -> Any:
     """Divide `split_axis` among the lanes, and join what comes from them along `concat_axis`.
 
     Parameters
@@ -666,7 +711,9 @@ def all_to_all(x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axi
         gone: tuple[int, ...] = ()
         if not tiled:
             if sizes[split] != size:
-                raise ValueError(f"all_to_all requires the size of the mapped axis axis_name to equal x.shape[split_axis], but they are {size} and {sizes[split]} respectively.")
+                raise ValueError(
+                    f"all_to_all requires the size of the mapped axis axis_name to equal x.shape[split_axis], but they are {size} and {sizes[split]} respectively."
+                )
             if split < joined:
                 joined += 1
             elif split > joined:
@@ -690,7 +737,11 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
 
     def sent(leaf: Any) -> Any:
         aval = aval_of(leaf)
-        kept = elementwise.select_n_p.bind1(shape.broadcast(here, aval.shape), shape.full_like_aval(aval.with_varying(frozenset()).strip_weak(), 0), leaf)
+        kept = elementwise.select_n_p.bind1(
+            shape.broadcast(here, aval.shape),
+            shape.full_like_aval(aval.with_varying(frozenset()).strip_weak(), 0),
+            leaf,
+        )
         return cast.convert_element_type(psum(kept, axis_name), aval.dtype)
 
     return tree.map(sent, x)
@@ -743,5 +794,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
         `to` is something else; a value that varies becomes one that does not by a collective only.
     """
     if to != "varying":
-        raise ValueError(f"pcast: to must be 'varying', got {to!r}; use psum, pmax or another reduction for the way back")
+        raise ValueError(
+            f"pcast: to must be 'varying', got {to!r}; use psum, pmax or another reduction for the way back"
+        )
     return pvary(x, axis_name)

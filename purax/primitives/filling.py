@@ -173,7 +173,9 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sha
             f"full_like must be called with scalar fill_value, got shape {aval_of(fill_value).shape}."
         )
     fill = _fill_of(fill_value, dtype, weak)
-    result = _own(fill) if not sizes else shape_module.broadcast_in_dim_p.bind1(fill, shape=sizes, broadcast_dimensions=())
+    result = (
+        _own(fill) if not sizes else shape_module.broadcast_in_dim_p.bind1(fill, shape=sizes, broadcast_dimensions=())
+    )
     return _placed(result, sharding)
 
 

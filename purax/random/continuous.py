@@ -110,9 +110,7 @@ def _lognormal(key: Any, sigma: Any, *, shape: Any, dtype: Any) -> Any:
     return elementwise.exp(_normal.core(key, shape=shape, dtype=dtype) * to(sigma, dtype))
 
 
-def lognormal(
-    key: Any, sigma: Any = _ONE, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
-) -> Any:
+def lognormal(key: Any, sigma: Any = _ONE, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
     """Draw from the distribution whose logarithm is normal with mean 0 and deviation `sigma`, which broadcasts to `shape`.
 
     See `normal` for the other parameters.

@@ -283,7 +283,9 @@ def _chosen(
 
 def _is_open(placement: Placement) -> bool:
     """Whether part of it is left to the partitioner."""
-    return isinstance(placement.sharding, NamedSharding) and PartitionSpec.UNCONSTRAINED in tuple(placement.sharding.spec)
+    return isinstance(placement.sharding, NamedSharding) and PartitionSpec.UNCONSTRAINED in tuple(
+        placement.sharding.spec
+    )
 
 
 def load_serialized(

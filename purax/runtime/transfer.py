@@ -297,7 +297,9 @@ def make_array_from_callback(
             if key not in made:
                 made[key] = _piece(data_callback(index), None if dtype is None else dtypes.named(dtype))
                 if made[key][1].shape != piece:
-                    raise ValueError(f"The callback gave shape {made[key][1].shape} for the piece {index}, not {piece}.")
+                    raise ValueError(
+                        f"The callback gave shape {made[key][1].shape} for the piece {index}, not {piece}."
+                    )
             parts.append(put(*made[key], buffers.single_placement(device)))
     return make_array_from_single_device_arrays(shape, sharding, parts)
 

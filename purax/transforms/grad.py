@@ -78,7 +78,9 @@ def value_and_grad(
 
         def partial(chosen: Any) -> Any:
             full = list(args)
-            for i, value in zip(positions, (chosen,) if isinstance(argnums, (int, np.integer)) else chosen, strict=True):
+            for i, value in zip(
+                positions, (chosen,) if isinstance(argnums, (int, np.integer)) else chosen, strict=True
+            ):
                 full[i] = value
             return fun(*full, **kwargs)
 
@@ -127,7 +129,9 @@ def _check_input(leaf: Any, holomorphic: bool, allow_int: bool, name: Callable[[
     dtype = aval_of(leaf).dtype
     if holomorphic:
         if not dtypes.issubdtype(dtype, np.complexfloating):
-            raise TypeError(f"grad with holomorphic=True requires inputs with complex dtype, but got {dtype} for argument {name()}.")
+            raise TypeError(
+                f"grad with holomorphic=True requires inputs with complex dtype, but got {dtype} for argument {name()}."
+            )
         return
     if isinstance(dtype, dtypes.KeyDtype) or (not dtypes.is_inexact(dtype) and not allow_int):
         raise TypeError(
@@ -161,4 +165,3 @@ def _check_output(out: Any, holomorphic: bool, fun: Any) -> Any:
             "For differentiation of functions with integer outputs, use vjp directly."
         )
     return aval
-

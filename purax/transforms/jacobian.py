@@ -19,7 +19,9 @@ from purax.transforms.vmap import vmap
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
 
-def jacfwd(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable[..., Any]:
+def jacfwd(
+    fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
     """Jacobian of `fun`, column by column in forward mode; see `jacrev`."""
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
@@ -78,7 +80,9 @@ def jacrev(
     return like(jacobian, fun, "jacrev")
 
 
-def hessian(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable[..., Any]:
+def hessian(
+    fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
     """Hessian of `fun`: forward over reverse; structure as from `jacfwd(jacrev(fun))`."""
     inner = jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic)
     return like(jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic), fun, "hessian")
@@ -109,7 +113,9 @@ def _basis(value: Any) -> Any:
         if not dtypes.is_inexact(aval.dtype):
             out.append(np.zeros((total, *aval.shape), dtypes.float0))
         else:
-            out.append(shape.reshape(cast.as_type(_eye_rows(total, aval.size, start, aval.dtype), aval), (total, *aval.shape)))
+            out.append(
+                shape.reshape(cast.as_type(_eye_rows(total, aval.size, start, aval.dtype), aval), (total, *aval.shape))
+            )
         start += aval.size
     return treedef.unflatten(out)
 
@@ -127,7 +133,9 @@ def _split(x: Any, leaves: list[Any], treedef: Any, axis: int) -> Any:
     axis %= aval.ndim
     if aval.dtype == dtypes.float0:
         rest = [s for i, s in enumerate(aval.shape) if i != axis]
-        return treedef.unflatten([np.zeros((*rest[:axis], *aval_of(leaf).shape, *rest[axis:]), dtypes.float0) for leaf in leaves])
+        return treedef.unflatten(
+            [np.zeros((*rest[:axis], *aval_of(leaf).shape, *rest[axis:]), dtypes.float0) for leaf in leaves]
+        )
     pieces, start = [], 0
     for leaf in leaves:
         leaf_shape = aval_of(leaf).shape
@@ -145,9 +153,13 @@ def _check_inputs(what: str, leaves: list[Any], holomorphic: bool, allow_int: bo
         if holomorphic and not is_complex:
             raise TypeError(f"{what} with holomorphic=True requires inputs with complex dtype, but got {dtype}.")
         if not dtypes.is_inexact(dtype) and not allow_int:
-            raise TypeError(f"{what} requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but got {dtype}. If you want to use integer inputs, use vjp directly or set allow_int to True.")
+            raise TypeError(
+                f"{what} requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but got {dtype}. If you want to use integer inputs, use vjp directly or set allow_int to True."
+            )
         if what == "jacfwd" and is_complex and not holomorphic:
-            raise TypeError(f"{what} requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got {dtype}. For holomorphic differentiation, pass holomorphic=True.")
+            raise TypeError(
+                f"{what} requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got {dtype}. For holomorphic differentiation, pass holomorphic=True."
+            )
 
 
 def _check_outputs(what: str, leaves: list[Any], holomorphic: bool) -> None:
@@ -156,4 +168,6 @@ def _check_outputs(what: str, leaves: list[Any], holomorphic: bool) -> None:
         if holomorphic and not dtypes.issubdtype(dtype, np.complexfloating):
             raise TypeError(f"{what} with holomorphic=True requires outputs with complex dtype, but got {dtype}.")
         if what == "jacrev" and not holomorphic and not dtypes.issubdtype(dtype, np.floating):
-            raise TypeError(f"{what} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got {dtype}. For differentiation of functions with integer outputs, use vjp directly.")
+            raise TypeError(
+                f"{what} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got {dtype}. For differentiation of functions with integer outputs, use vjp directly."
+            )

@@ -132,7 +132,9 @@ def jvp_jaxpr(
         try:
             outs, out_tangents = jvp_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, tangents)
             if wanted is not None:
-                out_tangents = [instantiate(t, o) if w else t for t, o, w in zip(out_tangents, outs, wanted, strict=True)]
+                out_tangents = [
+                    instantiate(t, o) if w else t for t, o, w in zip(out_tangents, outs, wanted, strict=True)
+                ]
         finally:
             current.reset(token)
         kept = [t for t in out_tangents if t is not None]

@@ -42,7 +42,9 @@ class Entry:
 
     __slots__ = ("operands", "outs", "params", "primitive", "source")
 
-    def __init__(self, primitive: Any, operands: tuple[Any, ...], params: dict[str, Any], outs: list[LinearTracer], source: Any) -> None:
+    def __init__(
+        self, primitive: Any, operands: tuple[Any, ...], params: dict[str, Any], outs: list[LinearTracer], source: Any
+    ) -> None:
         self.primitive = primitive
         self.operands = operands
         self.params = params
@@ -84,7 +86,9 @@ class LinearTrace(Trace):
         avals = primitive.outputs(tuple([aval_of(x) for x in operands]), params)
         return tuple(self.append(primitive, operands, params, avals))
 
-    def append(self, primitive: Any, operands: tuple[Any, ...], params: dict[str, Any], avals: Sequence[Any]) -> list[LinearTracer]:
+    def append(
+        self, primitive: Any, operands: tuple[Any, ...], params: dict[str, Any], avals: Sequence[Any]
+    ) -> list[LinearTracer]:
         """Record one operation; returns the tangents that it gives."""
         outs = [self.new_input(aval) for aval in avals]
         self.entries.append(Entry(primitive, operands, params, outs, current_source(5)))
@@ -191,7 +195,9 @@ class Tape:
                 results = entry.primitive.transpose(outs, operands, **entry.params)
                 if entry.primitive.types_axes or entry.outs[0].aval.varying:
                     avals = [aval_of(x) for x in entry.operands]
-                    results = collective.settle(entry.primitive, entry.params, avals, [o.aval for o in entry.outs], results)
+                    results = collective.settle(
+                        entry.primitive, entry.params, avals, [o.aval for o in entry.outs], results
+                    )
                 for x, cotangent in zip(entry.operands, results, strict=True):
                     if cotangent is not None and self._own(x):
                         _accumulate(found, x.index, cotangent)

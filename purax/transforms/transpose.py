@@ -122,7 +122,9 @@ class LinearParts:
 
     __slots__ = ("forward", "linear", "out_nonzero", "residuals")
 
-    def __init__(self, forward: Jaxpr, linear: Jaxpr, residuals: tuple[Any, ...], out_nonzero: tuple[bool, ...]) -> None:
+    def __init__(
+        self, forward: Jaxpr, linear: Jaxpr, residuals: tuple[Any, ...], out_nonzero: tuple[bool, ...]
+    ) -> None:
         self.forward = forward
         self.linear = linear
         self.residuals = residuals
@@ -186,7 +188,9 @@ def _split(
         operands = [atom(x) for x in entry.operands]
         for out in entry.outs:
             variables[out.index] = Var(out.aval)
-        eqns.append(Equation(operands, [variables[o.index] for o in entry.outs], entry.primitive, entry.params, entry.source))
+        eqns.append(
+            Equation(operands, [variables[o.index] for o in entry.outs], entry.primitive, entry.params, entry.source)
+        )
     out_atoms = [atom(t) for t in out_tangents if t is not None]
     linear = Jaxpr([], [*residual_vars.values(), *tangent_vars], out_atoms, eqns, (), trace.name)
     linear, used = dead_code(linear)
@@ -208,7 +212,10 @@ def _split(
     forward = Jaxpr([], [t.variable for t in inputs], [*out_vars, *extra], trace.eqns, (), trace.name)
     forward, _ = dead_code(forward)
     return LinearParts(
-        intern(forward), intern(linear), tuple([position[p] for p, _ in kept]), tuple([t is not None for t in out_tangents])
+        intern(forward),
+        intern(linear),
+        tuple([position[p] for p, _ in kept]),
+        tuple([t is not None for t in out_tangents]),
     )
 
 
@@ -253,7 +260,9 @@ def _recompute_cheap(
     for i in sorted(needed):
         eqn = eqns[i]
         outvars = [names.get(v) or Var(v.aval) for v in eqn.outvars]
-        again.append(eqn.replace(invars=[renamed.get(a, a) if type(a) is Var else a for a in eqn.invars], outvars=outvars))
+        again.append(
+            eqn.replace(invars=[renamed.get(a, a) if type(a) is Var else a for a in eqn.invars], outvars=outvars)
+        )
         renamed.update(zip(eqn.outvars, outvars, strict=True))
     return [(p, v) for p, v in kept if p in stored], again
 

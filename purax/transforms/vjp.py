@@ -26,7 +26,11 @@ __all__ = ["NotNeeded", "Pullback", "linearize", "vjp"]
 def own_lanes(leaves: list[Any]) -> list[Any]:
     """Values to differentiate by: in vmap and pmap each lane's own, also where all lanes hold the same one."""
     lanes = lane_axes.get()
-    return [collective.pvary(x, tuple(lanes)) if is_differentiable(aval_of(x).dtype) else x for x in leaves] if lanes else leaves
+    return (
+        [collective.pvary(x, tuple(lanes)) if is_differentiable(aval_of(x).dtype) else x for x in leaves]
+        if lanes
+        else leaves
+    )
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> Any:
@@ -88,7 +92,14 @@ class Linearized:
         self.types = types
         self.in_used = tuple([i is not None for i in tape.inputs])
         self.out_used = tuple([o is not None for o in tape.outputs])
-        self.key = (types.in_tree, types.out_tree, tuple(types.in_avals), tuple(types.out_avals), self.in_used, self.out_used)
+        self.key = (
+            types.in_tree,
+            types.out_tree,
+            tuple(types.in_avals),
+            tuple(types.out_avals),
+            self.in_used,
+            self.out_used,
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Linearized) and self.key == other.key
@@ -174,7 +185,9 @@ class _Parts:
 
     __slots__ = ("args", "jaxpr", "linearized", "opaque", "where")
 
-    def __init__(self, jaxpr: Jaxpr, linearized: Linearized, where: tuple[int | None, ...], args: list[Any], opaque: list[Any]) -> None:
+    def __init__(
+        self, jaxpr: Jaxpr, linearized: Linearized, where: tuple[int | None, ...], args: list[Any], opaque: list[Any]
+    ) -> None:
         self.jaxpr, self.linearized, self.where, self.args, self.opaque = jaxpr, linearized, where, args, opaque
 
     def backward(self, cotangents: Sequence[Any]) -> list[Any]:
@@ -184,17 +197,23 @@ class _Parts:
         leaves = self._argument_leaves()
         residuals = [next(rest) if i is None else leaves[i] for i in self.where]
         given = [c for c, u in zip(cotangents, used.out_used, strict=True) if u]
-        given = [None if c is None else collective.total(c, a) for c, a in zip(given, self.jaxpr.out_avals, strict=True)]
+        given = [
+            None if c is None else collective.total(c, a) for c, a in zip(given, self.jaxpr.out_avals, strict=True)
+        ]
         linear = [Linear(a) for a in self.jaxpr.in_avals[len(residuals) :]]
         found = iter(backward_pass(self.jaxpr, [*residuals, *linear], given)[len(residuals) :])
         return [next(found) if u else None for u in used.in_used]
 
     def _argument_leaves(self) -> list[Any]:
         out: list[Any] = []
-        for n, (child, value) in enumerate(zip(tree.treedef_children(self.linearized.types.in_tree), self.args, strict=True)):
+        for n, (child, value) in enumerate(
+            zip(tree.treedef_children(self.linearized.types.in_tree), self.args, strict=True)
+        ):
             leaves = tree.leaves(value, is_leaf=lambda x: isinstance(x, NotNeeded) or x is None)
             if len(leaves) != child.num_leaves or any(leaves[i - len(out)] is None for i in self.where if i is not None and 0 <= i - len(out) < len(leaves)):  # fmt: skip
-                raise ValueError(f"the pullback of {self.linearized.types.name} needs the value of argument {n}: set args_res[{n}] before the call")
+                raise ValueError(
+                    f"the pullback of {self.linearized.types.name} needs the value of argument {n}: set args_res[{n}] before the call"
+                )
             out += leaves
         return out
 

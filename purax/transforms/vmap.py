@@ -82,7 +82,11 @@ class BatchTrace(Trace):
         try:
             if not active:
                 return bind_in(self.parent, primitive, operands, params)
-            if name is not None and not (primitive.names_axes and name in params["axes"]) and not any(d is not None for d in dims):
+            if (
+                name is not None
+                and not (primitive.names_axes and name in params["axes"])
+                and not any(d is not None for d in dims)
+            ):
                 outs = bind_in(self.parent, primitive, tuple(values), params)
                 out_dims = (None,) * len(outs)
             else:
@@ -93,7 +97,9 @@ class BatchTrace(Trace):
             return self._typed(primitive, operands, params, outs, out_dims)
         return tuple([o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims, strict=True)])
 
-    def _typed(self, primitive: Any, operands: Any, params: dict[str, Any], outs: Any, out_dims: Any) -> tuple[Any, ...]:
+    def _typed(
+        self, primitive: Any, operands: Any, params: dict[str, Any], outs: Any, out_dims: Any
+    ) -> tuple[Any, ...]:
         """Outputs without a mapped axis vary over the named axis all the same where their types say so."""
         avals = primitive.outputs(tuple([aval_of(x) for x in operands]), params)
         return tuple([
@@ -178,7 +184,9 @@ def batch_jaxpr(
             """The program; inputs that count as varying do so although they are stored once."""
             marked = [a is not v.aval and not b for a, v, b in zip(avals, jaxpr.invars, batched, strict=True)]
             home = current.get()
-            return eval_jaxpr(jaxpr, (), *[BatchTracer(home, x, None) if m else x for x, m in zip(xs, marked, strict=True)])
+            return eval_jaxpr(
+                jaxpr, (), *[BatchTracer(home, x, None) if m else x for x, m in zip(xs, marked, strict=True)]
+            )
 
         token = current.set(trace)
         try:
@@ -235,10 +243,14 @@ def vmap(
         )
     for leaf in tree.leaves(in_axes):
         if not isinstance(leaf, (int, np.integer)) or isinstance(leaf, bool):
-            raise TypeError(f"vmap in_axes must be an int, None, or (nested) container with those types as leaves, but got {in_axes}.")
+            raise TypeError(
+                f"vmap in_axes must be an int, None, or (nested) container with those types as leaves, but got {in_axes}."
+            )
     for leaf in tree.leaves(out_axes):
         if not isinstance(leaf, (int, np.integer)) or isinstance(leaf, bool):
-            raise TypeError(f"vmap out_axes must be an int, None, or (nested) container with those types as leaves, but got {out_axes}.")
+            raise TypeError(
+                f"vmap out_axes must be an int, None, or (nested) container with those types as leaves, but got {out_axes}."
+            )
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
@@ -249,7 +261,9 @@ def vmap(
         leaves, treedef = tree.flatten((args, kwargs))
         names = lambda: argument_names(fun, args, kwargs)
         axes = tree.flatten_axes("vmap in_axes", treedef, (in_axes, 0))
-        arrays = [0 if a is None else x for x, a in zip(leaves, axes, strict=True)]  # what is not mapped may be anything
+        arrays = [
+            0 if a is None else x for x, a in zip(leaves, axes, strict=True)
+        ]  # what is not mapped may be anything
         check_arrays(f"vmap({name_of(fun)})", arrays, names)
         dims = [_normal_axis(a, x, i, names) for i, (a, x) in enumerate(zip(axes, leaves, strict=True))]
         size = _mapped_size(fun, axis_size, leaves, dims, names, in_axes)
@@ -281,7 +295,12 @@ def _normal_axis(axis: Any, x: Any, i: int, names: Callable[[], list[str]]) -> i
 
 
 def _mapped_size(
-    fun: Any, given: int | None, leaves: Sequence[Any], dims: Sequence[int | None], names: Callable[[], list[str]], in_axes: Any
+    fun: Any,
+    given: int | None,
+    leaves: Sequence[Any],
+    dims: Sequence[int | None],
+    names: Callable[[], list[str]],
+    in_axes: Any,
 ) -> int:
     sizes = {i: aval_of(x).shape[d] for i, (x, d) in enumerate(zip(leaves, dims, strict=True)) if d is not None}
     found = set(sizes.values())
@@ -289,11 +308,14 @@ def _mapped_size(
         found.add(given)
     if not found:
         if not leaves:
-            raise ValueError(f"vmap wrapped function must be passed at least one argument containing an array, got empty *args and **kwargs ({name_of(fun)})")
+            raise ValueError(
+                f"vmap wrapped function must be passed at least one argument containing an array, got empty *args and **kwargs ({name_of(fun)})"
+            )
         raise ValueError(f"vmap must have at least one non-None value in in_axes, or an axis_size (in_axes={in_axes})")
     if len(found) > 1:
         rows = "\n".join(
-            f"  * {names()[i]}: axis {dims[i]} of shape {aval_of(leaves[i]).shape} has size {size}" for i, size in sizes.items()
+            f"  * {names()[i]}: axis {dims[i]} of shape {aval_of(leaves[i]).shape} has size {size}"
+            for i, size in sizes.items()
         )
         extra = f"\n  * axis_size={given}" if given is not None else ""
         raise ValueError(errors.explain(f"vmap got inconsistent sizes for array axes to be mapped:\n{rows}{extra}", "all mapped axes have one size", "map other axes by in_axes, or pass None for arguments shared by all lanes"))  # fmt: skip
@@ -303,7 +325,9 @@ def _mapped_size(
 def _place(x: Any, dim: int | None, wanted: Any, size: int, fun: Any) -> Any:
     if wanted is None:
         if dim is not None:
-            raise ValueError(f"vmap has mapped output ({name_of(fun)}) but out_axes is None: the output depends on the mapped axis")
+            raise ValueError(
+                f"vmap has mapped output ({name_of(fun)}) but out_axes is None: the output depends on the mapped axis"
+            )
         return x
     ndim = aval_of(x).ndim + (dim is None)
     if not -ndim <= wanted < ndim:

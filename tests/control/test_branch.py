@@ -75,7 +75,11 @@ def test_weak_types_give_way():
     ("run", "error", "part"),
     [
         (lambda: lax.cond(True, lambda: 1.0, lambda: (1.0, 2.0)), errors.BranchTypeError, "same structure"),
-        (lambda: lax.cond(True, lambda: pnp.ones(2), lambda: pnp.ones(3)), errors.BranchTypeError, r"float32\[2\] from true_fun|float32\[3\] from false_fun"),
+        (
+            lambda: lax.cond(True, lambda: pnp.ones(2), lambda: pnp.ones(3)),
+            errors.BranchTypeError,
+            r"float32\[2\] from true_fun|float32\[3\] from false_fun",
+        ),
         (lambda: lax.cond(True, lambda: pnp.int32(1), lambda: pnp.float32(1)), errors.BranchTypeError, "differ"),
         (lambda: lax.cond(pnp.ones(2), lambda: 1, lambda: 2), TypeError, "scalar"),
         (lambda: lax.cond("x", lambda: 1, lambda: 2), TypeError, "scalar"),

@@ -142,7 +142,11 @@ def test_symbolic_zeros_tell_what_is_not_differentiated():
         marks.append((x.perturbed, y.perturbed))
         return (x.value, y.value), None
 
-    both.defvjp(forward_rule, lambda _, c: (c[0], None if type(c[1]) is custom_derivatives.SymbolicZero else c[1]), symbolic_zeros=True)
+    both.defvjp(
+        forward_rule,
+        lambda _, c: (c[0], None if type(c[1]) is custom_derivatives.SymbolicZero else c[1]),
+        symbolic_zeros=True,
+    )
     assert float(purax.grad(lambda x: both(x, 2.0)[0])(1.0)) == 1 and marks == [(True, False)]
 
 
@@ -235,7 +239,9 @@ def test_the_user_s_rule_is_the_batched_function():
 def test_forward_derivatives_follow_the_batching_rule():
     run = lambda x, t: purax.jvp(lambda x: mapped(x, 2.0), (x,), (t,))
     np.testing.assert_array_equal(purax.vmap(run)(pnp.arange(3.0), pnp.ones(3))[1], [20, 20, 20])
-    np.testing.assert_array_equal(purax.jvp(lambda x: purax.vmap(mapped, (0, None))(x, 2.0), (pnp.arange(3.0),), (pnp.ones(3),))[1], [20, 20, 20])
+    np.testing.assert_array_equal(
+        purax.jvp(lambda x: purax.vmap(mapped, (0, None))(x, 2.0), (pnp.arange(3.0),), (pnp.ones(3),))[1], [20, 20, 20]
+    )
     with pytest.raises(ValueError, match="no reverse mode"):
         purax.grad(lambda x: mapped(x, 2.0))(1.0)
 

@@ -302,7 +302,11 @@ def test_what_cannot_be_compiled_is_refused():
     def generator(x):
         yield x
 
-    for thing, part in [(3, "callable value"), (generator, "generator function"), (staticmethod(double), "staticmethod")]:
+    for thing, part in [
+        (3, "callable value"),
+        (generator, "generator function"),
+        (staticmethod(double), "staticmethod"),
+    ]:
         with pytest.raises(TypeError, match=part):
             purax.jit(thing)
     with pytest.raises(TypeError, match="callable value"):
@@ -326,7 +330,10 @@ def test_integers_without_tangent_pass_through():
     zeros = np.zeros((2,), purax.float0)
     out = purax.jit(lambda z, x: (x, {"z": z}))(zeros, 1.0)
     assert out[1]["z"].dtype == purax.float0 and float(out[0]) == 1
-    assert purax.jit(purax.grad(lambda x, i: x[i], argnums=(0, 1), allow_int=True))(pnp.ones(2), 1)[1].dtype == purax.float0
+    assert (
+        purax.jit(purax.grad(lambda x, i: x[i], argnums=(0, 1), allow_int=True))(pnp.ones(2), 1)[1].dtype
+        == purax.float0
+    )
 
 
 def test_options_reach_the_compiler():

@@ -64,7 +64,9 @@ def test_lanes_of_a_scan_equal_single_runs():
         purax.vmap(run, in_axes=(0, None))(starts, XS), np.stack([run(a, XS) for a in starts]), rtol=1e-5
     )
     rows = np.stack([XS, 2 * XS], 1)
-    np.testing.assert_allclose(purax.vmap(run, in_axes=(None, 1))(0.5, rows), np.stack([run(0.5, XS), run(0.5, 2 * XS)]), rtol=1e-5)
+    np.testing.assert_allclose(
+        purax.vmap(run, in_axes=(None, 1))(0.5, rows), np.stack([run(0.5, XS), run(0.5, 2 * XS)]), rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("unroll", [1, 0, 3])
@@ -96,7 +98,9 @@ def test_weak_carries_take_the_type_of_the_body():
     last, rows = lax.scan(lambda c, x: (c + x, c), 0.0, pnp.ones(3, np.float16))
     assert last.dtype == rows.dtype == np.float16
     assert lax.scan(lambda c, x: (c * x, None), 1, pnp.ones(3))[0].dtype == np.float32
-    (a, b, c), _ = lax.scan(lambda s, x: ((s[0] + x, s[1] + s[0], s[2] + s[1]), None), (0.0, 0.0, 0.0), pnp.ones(3, np.float16))
+    (a, b, c), _ = lax.scan(
+        lambda s, x: ((s[0] + x, s[1] + s[0], s[2] + s[1]), None), (0.0, 0.0, 0.0), pnp.ones(3, np.float16)
+    )
     assert a.dtype == b.dtype == c.dtype == np.float16
 
 
@@ -108,7 +112,9 @@ def test_every_leaf_that_changes_its_type_is_listed_with_a_cast():
         lax.scan(changes, {"n": pnp.int32(0), "w": pnp.float32(1), "ok": 0.0}, pnp.ones(2))
     text = str(caught.value)
     assert "carry['n'] goes in as int32[] and comes out as float32[]" in text and ".astype(int32)" in text
-    assert "carry['w'] goes in as float32[] and comes out as float32[2]: the shapes differ" in text and "'ok'" not in text
+    assert (
+        "carry['w'] goes in as float32[] and comes out as float32[2]: the shapes differ" in text and "'ok'" not in text
+    )
     with pytest.raises(errors.CarryTypeError, match="same pytree structure"):
         lax.scan(lambda c, x: ((c, c), None), 1.0, pnp.ones(2))
     with pytest.raises(TypeError, match="must be a pair"):
@@ -124,7 +130,11 @@ def test_every_leaf_that_changes_its_type_is_listed_with_a_cast():
         (lambda: lax.scan(body, 0.0, 1.0), ValueError, "no leading axis"),
         (lambda: lax.scan(body, 0.0, XS, unroll=-1), ValueError, "unroll"),
         (lambda: lax.scan(3, 0.0, XS), TypeError, "callable"),
-        (lambda: purax.jit(lambda n: lax.scan(body, (0.0, 0.0), None, n))(3), errors.ConcretizationTypeError, "`length` argument"),
+        (
+            lambda: purax.jit(lambda n: lax.scan(body, (0.0, 0.0), None, n))(3),
+            errors.ConcretizationTypeError,
+            "`length` argument",
+        ),
     ],
 )
 def test_scans_without_a_length_are_refused(run, error, part):
@@ -212,7 +222,9 @@ def test_mapping_in_blocks_equals_mapping_one_by_one(batch_size):
 @pytest.mark.parametrize("reverse", [False, True])
 def test_all_prefixes_are_combined(size, reverse):
     x = np.random.default_rng(0).standard_normal((2, size)).astype(np.float32)
-    found = lax.associative_scan(lambda a, b: {"s": a["s"] + b["s"], "m": pnp.maximum(a["m"], b["m"])}, {"s": x, "m": x}, reverse, 1)
+    found = lax.associative_scan(
+        lambda a, b: {"s": a["s"] + b["s"], "m": pnp.maximum(a["m"], b["m"])}, {"s": x, "m": x}, reverse, 1
+    )
     flip = (slice(None), slice(None, None, -1 if reverse else 1))
     np.testing.assert_allclose(found["s"], np.cumsum(x[flip], 1)[flip], rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(found["m"], np.maximum.accumulate(x[flip], 1)[flip])

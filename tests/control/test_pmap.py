@@ -25,7 +25,9 @@ def test_lanes_run_on_devices_of_their_own():
 
 
 def test_collectives_see_the_axis():
-    out = purax.pmap(lambda x: (lax.psum(x, "i"), lax.pmean(x, "i"), lax.axis_index("i"), lax.psum(1, "i")), axis_name="i")(X)
+    out = purax.pmap(
+        lambda x: (lax.psum(x, "i"), lax.pmean(x, "i"), lax.axis_index("i"), lax.psum(1, "i")), axis_name="i"
+    )(X)
     for found, want in zip(out, ([5, 5, 5], [5 / 3] * 3, [0, 1, 2], [3, 3, 3]), strict=True):
         np.testing.assert_allclose(found, want, rtol=1e-6)
 
@@ -33,7 +35,9 @@ def test_collectives_see_the_axis():
 def test_axes_of_arguments_and_results():
     out = purax.pmap(lambda w, x: w * x, in_axes=(None, 1), out_axes=1)(2.0, TABLE.T)
     np.testing.assert_array_equal(out, 2 * TABLE.T)
-    total = purax.pmap(lambda t: lax.psum(t["a"] + t["b"], "i"), "i", in_axes=({"a": 0, "b": None},), out_axes=None)({"a": X, "b": 1.0})
+    total = purax.pmap(lambda t: lax.psum(t["a"] + t["b"], "i"), "i", in_axes=({"a": 0, "b": None},), out_axes=None)(
+        {"a": X, "b": 1.0}
+    )
     assert total.shape == ()
     assert total == 8.0
     np.testing.assert_array_equal(purax.pmap(lambda x, *, y: x + y)(X, y=W), X + W)
@@ -55,7 +59,9 @@ def test_vmap_nests_inside_and_outside():
 
 
 def test_jit_around_pmap():
-    np.testing.assert_array_equal(purax.jit(lambda x: purax.pmap(lambda y: lax.psum(y, "i"), "i")(x) + 1)(X), np.full(3, 6.0))
+    np.testing.assert_array_equal(
+        purax.jit(lambda x: purax.pmap(lambda y: lax.psum(y, "i"), "i")(x) + 1)(X), np.full(3, 6.0)
+    )
 
 
 def test_the_gradient_of_a_sum_over_devices_is_each_devices_own_part():

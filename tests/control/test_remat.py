@@ -59,7 +59,13 @@ def test_what_is_saved_is_not_computed_again(policy, sines, cosines):
     assert (text.count(" sin "), text.count(" cos ")) == (sines, cosines)
 
 
-@pytest.mark.parametrize("fun", [lambda x: lax.scan(lambda c, r: (pnp.sin(c) * r, None), x[0], x)[0], lambda x: lax.cond(x[0] > 0, lambda v: pnp.sin(v).sum(), lambda v: v.sum(), x)])
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x: lax.scan(lambda c, r: (pnp.sin(c) * r, None), x[0], x)[0],
+        lambda x: lax.cond(x[0] > 0, lambda v: pnp.sin(v).sum(), lambda v: v.sum(), x),
+    ],
+)
 def test_policies_reach_into_loops_and_branches(fun):
     text = backward_text(fun, SAVE_COS)
     assert text.count(" cos ") == 0
@@ -71,18 +77,26 @@ def test_names_say_what_is_kept():
     assert backward_text(fun, policies.save_only_these_names("kept")).count(" sin ") == 1
     assert backward_text(fun, policies.save_only_these_names("other")).count(" sin ") == 2
     offloaded = policies.save_and_offload_only_these_names(
-        names_which_can_be_saved=[], names_which_can_be_offloaded=["kept"], offload_src="device", offload_dst="pinned_host"
+        names_which_can_be_saved=[],
+        names_which_can_be_offloaded=["kept"],
+        offload_src="device",
+        offload_dst="pinned_host",
     )
     assert backward_text(fun, offloaded).count(" sin ") == 1
     with pytest.raises(ValueError, match="in both"):
         policies.save_and_offload_only_these_names(
-            names_which_can_be_saved=["a"], names_which_can_be_offloaded=["a"], offload_src="device", offload_dst="pinned_host"
+            names_which_can_be_saved=["a"],
+            names_which_can_be_offloaded=["a"],
+            offload_src="device",
+            offload_dst="pinned_host",
         )
 
 
 def test_the_barrier_can_be_left_out_for_all_or_some_arguments():
     assert "optimization_barrier" not in backward_text(deep, prevent_cse=False)
-    fun = purax.checkpoint(lambda w, x: (pnp.sin(x) * w["a"] + np.ones(3, np.float32)).sum(), prevent_cse=({"a": False}, True))
+    fun = purax.checkpoint(
+        lambda w, x: (pnp.sin(x) * w["a"] + np.ones(3, np.float32)).sum(), prevent_cse=({"a": False}, True)
+    )
     jaxpr = purax.make_jaxpr(purax.grad(fun, (0, 1)))({"a": X}, X)
     (barrier,) = [e for e in jaxpr.eqns if e.primitive.name == "optimization_barrier"]
     assert len(barrier.invars) == 2
@@ -112,7 +126,9 @@ def test_the_user_s_own_rules_are_kept():
     fun = purax.custom_jvp(pnp.sin)
     fun.defjvp(lambda p, t: (fun(*p), 2.0 * pnp.cos(p[0]) * t[0]))
     twice = purax.checkpoint(lambda x: fun(fun(x)))
-    np.testing.assert_allclose(purax.grad(purax.grad(twice))(2.0), purax.grad(purax.grad(lambda x: fun(fun(x))))(2.0), rtol=1e-5)
+    np.testing.assert_allclose(
+        purax.grad(purax.grad(twice))(2.0), purax.grad(purax.grad(lambda x: fun(fun(x))))(2.0), rtol=1e-5
+    )
 
 
 def test_checkpoints_nest():

@@ -28,7 +28,9 @@ def grid():
 
 
 def over(fun, in_specs, out_specs, **options):
-    return purax.shard_map(fun, mesh=options.pop("mesh", None) or line(), in_specs=in_specs, out_specs=out_specs, **options)
+    return purax.shard_map(
+        fun, mesh=options.pop("mesh", None) or line(), in_specs=in_specs, out_specs=out_specs, **options
+    )
 
 
 def test_each_device_gets_its_piece_and_sums_go_across():
@@ -93,7 +95,9 @@ def test_specs_can_be_read_from_the_arguments():
     out = purax.shard_map(lambda x: x.sum(1), mesh=line(), out_specs=P("i"))(x)
     np.testing.assert_array_equal(out, TABLE.T.reshape(4, 8).reshape(-1))
     with purax.set_mesh(line()):
-        np.testing.assert_array_equal(purax.shard_map(lambda x: lax.psum(x, "i"), in_specs=P("i"), out_specs=P())(X), [7.0])
+        np.testing.assert_array_equal(
+            purax.shard_map(lambda x: lax.psum(x, "i"), in_specs=P("i"), out_specs=P())(X), [7.0]
+        )
 
 
 def test_captured_values_are_the_same_on_all_devices():
@@ -223,7 +227,9 @@ def test_wrong_specs_are_told_with_the_argument():
 
 def test_regions_nest_over_the_axes_that_are_left():
     def outer(x):
-        return purax.shard_map(lambda y: lax.psum(y, "j") * lax.axis_index("i"), mesh=grid(), in_specs=P(None, "j"), out_specs=P())(x)
+        return purax.shard_map(
+            lambda y: lax.psum(y, "j") * lax.axis_index("i"), mesh=grid(), in_specs=P(None, "j"), out_specs=P()
+        )(x)
 
     fun = purax.shard_map(outer, mesh=grid(), in_specs=P("i"), out_specs=P("i"), axis_names={"i"})
     halves = TABLE[:, :2] + TABLE[:, 2:]
@@ -247,7 +253,9 @@ def test_a_gathered_value_may_count_as_the_same_everywhere():
 def test_the_mapped_axis_of_vmap_may_lie_along_the_mesh():
     inner = purax.shard_map(lambda x: x * lax.psum(x, "j"), mesh=grid(), in_specs=P("j"), out_specs=P("j"))
     out = purax.vmap(inner, spmd_axis_name="i")(TABLE)
-    np.testing.assert_array_equal(out, (TABLE.reshape(8, 2, 2) * TABLE.reshape(8, 2, 2).sum(1, keepdims=True)).reshape(8, 4))
+    np.testing.assert_array_equal(
+        out, (TABLE.reshape(8, 2, 2) * TABLE.reshape(8, 2, 2).sum(1, keepdims=True)).reshape(8, 4)
+    )
     assert out.sharding.spec == P("i", "j")
     with pytest.raises(ValueError, match="spmd_axis_name"):
         purax.vmap(inner, spmd_axis_name="j")(TABLE)

@@ -129,7 +129,13 @@ def test_inner_jits_keep_their_shardings():
 
 def test_single_operations_run_where_their_operands_lie():
     x = purax.device_put(TABLE, spread("batch"))
-    for found, want in ((x + 1, TABLE + 1), (x * x, TABLE * TABLE), (pnp.sin(x), np.sin(TABLE)), (x.T, TABLE.T), (x[3], TABLE[3])):
+    for found, want in (
+        (x + 1, TABLE + 1),
+        (x * x, TABLE * TABLE),
+        (pnp.sin(x), np.sin(TABLE)),
+        (x.T, TABLE.T),
+        (x[3], TABLE[3]),
+    ):
         assert found.sharding.device_set == x.sharding.device_set
         np.testing.assert_allclose(found, want, rtol=1e-6)
     assert (x + 1).sharding == x.sharding
@@ -168,9 +174,13 @@ def test_meshes_in_another_order_and_of_one_device():
     y = purax.device_put(TABLE, spread("batch"))
     np.testing.assert_array_equal(purax.jit(lambda x, y: x + y)(x, y), TABLE * 2)
     summed = purax.shard_map(lambda x: lax.psum(x, "batch"), mesh=turned, in_specs=P("batch"), out_specs=P())
-    np.testing.assert_array_equal(purax.jit(lambda x, y: summed(x) + y[:4])(x, y), TABLE.reshape(4, 4, 4).sum(0) + TABLE[:4])
+    np.testing.assert_array_equal(
+        purax.jit(lambda x, y: summed(x) + y[:4])(x, y), TABLE.reshape(4, 4, 4).sum(0) + TABLE[:4]
+    )
     one = Mesh(devices[3:4], ("batch",))
-    alone = purax.shard_map(lambda x: lax.psum(x, "batch") * lax.axis_size("batch"), mesh=one, in_specs=P("batch"), out_specs=P())
+    alone = purax.shard_map(
+        lambda x: lax.psum(x, "batch") * lax.axis_size("batch"), mesh=one, in_specs=P("batch"), out_specs=P()
+    )
     np.testing.assert_array_equal(alone(TABLE), TABLE)
 
 
@@ -183,7 +193,11 @@ def test_the_stages_know_the_devices():
     compiled = lowered.compile()
     np.testing.assert_allclose(compiled(placed, xs, ys)[1], loss(params, x, y), rtol=1e-6)
     np.testing.assert_allclose(compiled(params, xs, y)[1], loss(params, x, y), rtol=1e-6)
-    by_type = purax.jit(lambda x: x * 2).lower(purax.ShapeDtypeStruct((16, 4), np.float32, sharding=spread("batch"))).compile()
+    by_type = (
+        purax.jit(lambda x: x * 2)
+        .lower(purax.ShapeDtypeStruct((16, 4), np.float32, sharding=spread("batch")))
+        .compile()
+    )
     assert by_type(TABLE).sharding == spread("batch")
 
 

@@ -58,7 +58,9 @@ def test_second_derivatives():
 def test_systems_are_mapped():
     np.testing.assert_allclose(purax.vmap(solve, (None, 0))(A, np.stack([B, 2 * B])), np.stack([np.linalg.solve(A, b) for b in (B, 2 * B)]), rtol=1e-3)  # fmt: skip
     many = np.stack([A, A.T])
-    np.testing.assert_allclose(purax.vmap(solve, (0, None))(many, B), np.stack([np.linalg.solve(a, B) for a in many]), rtol=1e-3)
+    np.testing.assert_allclose(
+        purax.vmap(solve, (0, None))(many, B), np.stack([np.linalg.solve(a, B) for a in many]), rtol=1e-3
+    )
     gradients = purax.vmap(purax.grad(loss), (0, None))(many, B)
     np.testing.assert_allclose(gradients[1], purax.grad(loss)(A.T, B), rtol=1e-3, atol=1e-4)
 
@@ -115,14 +117,20 @@ def test_a_root_and_its_derivatives():
             fun = purax.grad(fun)
         np.testing.assert_allclose(fun(8.0), want, rtol=1e-4)
     np.testing.assert_allclose(purax.jvp(cube_root, (8.0,), (2.0,))[1], 1 / 6, rtol=1e-5)
-    np.testing.assert_allclose(purax.vmap(purax.jit(purax.grad(cube_root)))(pnp.array([1.0, 8.0])), [1 / 3, 1 / 12], rtol=1e-4)
+    np.testing.assert_allclose(
+        purax.vmap(purax.jit(purax.grad(cube_root)))(pnp.array([1.0, 8.0])), [1 / 3, 1 / 12], rtol=1e-4
+    )
 
 
 def test_a_root_with_more_outputs_and_structure():
     def both(c):
         solver = lambda f, guess: (guess | {"x": newton(lambda x: f({"x": x})["x"], guess["x"])}, 30)
         root, steps = lax.custom_root(
-            lambda x: {"x": x["x"] ** 2 - c}, {"x": 1.0}, solver, lambda g, y: {"x": y["x"] / g({"x": 1.0})["x"]}, has_aux=True
+            lambda x: {"x": x["x"] ** 2 - c},
+            {"x": 1.0},
+            solver,
+            lambda g, y: {"x": y["x"] / g({"x": 1.0})["x"]},
+            has_aux=True,
         )
         return root["x"], steps
 

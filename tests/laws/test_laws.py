@@ -33,7 +33,14 @@ from tests.laws.gather import (
     without_samples,
 )
 
-TOLERANCE = {"float64": 1e-10, "complex128": 1e-10, "float32": 2e-5, "complex64": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+TOLERANCE = {
+    "float64": 1e-10,
+    "complex128": 1e-10,
+    "float32": 2e-5,
+    "complex64": 2e-5,
+    "float16": 4e-3,
+    "bfloat16": 3e-2,
+}
 
 
 def rng_of(sample):
@@ -99,12 +106,18 @@ def test_staging_records_what_evaluation_computes(sample):
     closed = stage(sample.apply, [aval_of(x) for x in sample.operands])
     verify.verify(closed.jaxpr)
     expected = sample.reference(*sample.operands)
-    for actual, want in zip(quiet(reference_eval, closed.jaxpr, closed.consts, *sample.operands), expected, strict=True):
+    for actual, want in zip(
+        quiet(reference_eval, closed.jaxpr, closed.consts, *sample.operands), expected, strict=True
+    ):
         assert_close(np.asarray(actual), np.asarray(want), 0.0)
 
 
 def smooth_samples():
-    return [s for s in SAMPLES if differentiable(s) and all(np.dtype(x.dtype).itemsize >= 4 for x in s.operands if is_float(x))]
+    return [
+        s
+        for s in SAMPLES
+        if differentiable(s) and all(np.dtype(x.dtype).itemsize >= 4 for x in s.operands if is_float(x))
+    ]
 
 
 def direction(sample, rng):
@@ -168,11 +181,15 @@ def test_forward_and_reverse_mode_are_adjoint(sample):
         outs, out_tangents = derivative(sample, operands, tangents)
         _, tape = linearize_flat(sample.apply, operands, [t is not None for t in tangents])
         assert [t is None for t in tape.outputs] == [t is None for t in out_tangents]
-        cotangents = [rng.standard_normal(o.shape) if t is not None else None for o, t in zip(outs, out_tangents, strict=True)]
+        cotangents = [
+            rng.standard_normal(o.shape) if t is not None else None for o, t in zip(outs, out_tangents, strict=True)
+        ]
         cotangents = [None if c is None else c.astype(o.dtype) for c, o in zip(cotangents, outs, strict=True)]
         pulled = tape.backward([c if t is not None else None for c, t in zip(cotangents, tape.outputs, strict=True)])
         forward = sum(np.sum(t * c) for t, c in zip(out_tangents, cotangents, strict=True) if c is not None)
-        reverse = sum(np.sum(t * np.asarray(p)) for t, p in zip(tangents, pulled, strict=True) if t is not None and p is not None)
+        reverse = sum(
+            np.sum(t * np.asarray(p)) for t, p in zip(tangents, pulled, strict=True) if t is not None and p is not None
+        )
         for p, x in zip(pulled, operands, strict=True):
             if p is not None:
                 assert (np.asarray(p).shape, np.asarray(p).dtype) == (x.shape, x.dtype)
@@ -198,7 +215,9 @@ def test_the_transpose_rule_is_the_adjoint(sample):
         outs, others = [np.asarray(o) for o in linear(*x)], [np.asarray(o) for o in linear(*y)]
         for total, one, other in zip(linear(*[a + b for a, b in zip(x, y, strict=True)]), outs, others, strict=True):
             close = max(1e-9, tolerance_of(sample, one.dtype))
-            np.testing.assert_allclose(widened(np.asarray(total)), widened(one) + widened(other), rtol=close, atol=close)
+            np.testing.assert_allclose(
+                widened(np.asarray(total)), widened(one) + widened(other), rtol=close, atol=close
+            )
         cotangents = [rng.standard_normal(o.shape).astype(o.dtype) for o in outs]
         pulled = linear_transpose(linear, *x)(cotangents)
         forward = sum(np.sum(widened(o) * widened(c)) for o, c in zip(outs, cotangents, strict=True))
@@ -231,7 +250,9 @@ def batch_choices(sample):
     """Which operands are mapped, and where: all in front, each alone at its end."""
     count = len(sample.operands)
     choices = [tuple(0 for _ in range(count))] if count else []
-    choices += [tuple(sample.operands[i].ndim if i == j else None for i in range(count)) for j in range(count) if count > 1]
+    choices += [
+        tuple(sample.operands[i].ndim if i == j else None for i in range(count)) for j in range(count) if count > 1
+    ]
     return dict.fromkeys(choices)
 
 

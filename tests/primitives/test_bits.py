@@ -98,4 +98,6 @@ def test_logic_works_on_bools_and_small_integers():
     assert dtypes.itemsize_bits(bits.bitwise_or(NIBBLES, NIBBLES).dtype) == 4
     for x in (NIBBLES, np.array([0, 1, 15]).astype(ml_dtypes.uint4)):
         for primitive in (bits.not_p, elementwise.neg_p):
-            np.testing.assert_array_equal(primitive.reference(x)[0].astype(int), np.asarray(primitive.bind1(x)).astype(int))
+            np.testing.assert_array_equal(
+                primitive.reference(x)[0].astype(int), np.asarray(primitive.bind1(x)).astype(int)
+            )

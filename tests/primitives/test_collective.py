@@ -281,5 +281,7 @@ def test_pvary_makes_a_shared_value_each_lanes_own():
 
 
 def test_loops_whose_carry_begins_the_same_in_all_lanes():
-    out = lanes(lambda w, a: lax.while_loop(lambda c: c[0] < a, lambda c: (c[0] + 1, c[1] + lax.psum(w, "i")), (0.0, w))[1])
+    out = lanes(
+        lambda w, a: lax.while_loop(lambda c: c[0] < a, lambda c: (c[0] + 1, c[1] + lax.psum(w, "i")), (0.0, w))[1]
+    )
     np.testing.assert_allclose(out(W, A), W + np.ceil(np.maximum(A, 0)) * W.sum())

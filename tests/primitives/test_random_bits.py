@@ -40,12 +40,26 @@ SAMPLES = [
 ]
 BAD_SAMPLES = [
     BadSample(
-        random_bits.random_wrap_p, (words(3),), {"impl": threefry2x32}, errors.ShapeError, "end with axes (2,), got shape (3,)"
+        random_bits.random_wrap_p,
+        (words(3),),
+        {"impl": threefry2x32},
+        errors.ShapeError,
+        "end with axes (2,), got shape (3,)",
     ),
     BadSample(
-        random_bits.random_wrap_p, (np.zeros(2, np.float32),), {"impl": threefry2x32}, errors.DTypeError, "dtype uint32, got float32"
+        random_bits.random_wrap_p,
+        (np.zeros(2, np.float32),),
+        {"impl": threefry2x32},
+        errors.DTypeError,
+        "dtype uint32, got float32",
     ),
-    BadSample(random_bits.random_split_p, (words(2),), split((3,)), errors.DTypeError, "are needed, got an array of dtype uint32"),
+    BadSample(
+        random_bits.random_split_p,
+        (words(2),),
+        split((3,)),
+        errors.DTypeError,
+        "are needed, got an array of dtype uint32",
+    ),
 ]
 
 
@@ -60,8 +74,10 @@ def test_the_host_hashes_what_a_program_would(sample):
 
 
 def test_kinds_of_keys_differ_in_their_words_only():
-    assert {g.name: g.key_shape for g in (threefry2x32, rbg, unsafe_rbg)} == {"threefry2x32": (2,), "rbg": (4,), "unsafe_rbg": (4,)}
+    assert {g.name: g.key_shape for g in (threefry2x32, rbg, unsafe_rbg)} == {
+        "threefry2x32": (2,),
+        "rbg": (4,),
+        "unsafe_rbg": (4,),
+    }
     with pytest.raises(ValueError, match="exists already"):
-        random_bits.register(
-            random_bits.Generator("rbg", "x", (4,), rbg.seed, rbg.split, rbg.fold_in, rbg.random_bits)
-        )
+        random_bits.register(random_bits.Generator("rbg", "x", (4,), rbg.seed, rbg.split, rbg.fold_in, rbg.random_bits))

@@ -29,7 +29,9 @@ def test_argnums_choose_the_arguments():
 
 
 def test_a_value_used_twice_gets_both_cotangents():
-    np.testing.assert_allclose(purax.grad(lambda x: x * pnp.sin(x) + x)(0.5), np.sin(0.5) + 0.5 * np.cos(0.5) + 1, rtol=1e-6)
+    np.testing.assert_allclose(
+        purax.grad(lambda x: x * pnp.sin(x) + x)(0.5), np.sin(0.5) + 0.5 * np.cos(0.5) + 1, rtol=1e-6
+    )
 
 
 def test_gradients_keep_the_weak_type_of_the_argument():

@@ -50,9 +50,7 @@ def test_hessians_in_both_modes_agree_with_the_formula():
     other = purax.jacrev(purax.jacrev(loss))(X)
     step = 1e-3
     with purax.enable_x64(True):
-        rows = [
-            (purax.grad(loss)(X + step * e) - purax.grad(loss)(X - step * e)) / (2 * step) for e in np.eye(3)
-        ]
+        rows = [(purax.grad(loss)(X + step * e) - purax.grad(loss)(X - step * e)) / (2 * step) for e in np.eye(3)]
     np.testing.assert_allclose(found, np.stack(rows), atol=1e-4)
     np.testing.assert_allclose(found, other, atol=1e-5)
     np.testing.assert_allclose(found, np.transpose(found), atol=1e-5)

@@ -92,7 +92,24 @@ THEIRS = {
 }
 
 PAIRS = ["".join(p) for p in itertools.product("JGVC", repeat=2)]
-TRIPLES = ["CGJ", "GCG", "VGC", "JVG", "GVJ", "CVG", "GGC", "VCG", "GCV", "GJC", "CJV", "VVG", "JJG", "VJC", "CGV", "GVV"]
+TRIPLES = [
+    "CGJ",
+    "GCG",
+    "VGC",
+    "JVG",
+    "GVJ",
+    "CVG",
+    "GGC",
+    "VCG",
+    "GCV",
+    "GJC",
+    "CJV",
+    "VVG",
+    "JJG",
+    "VJC",
+    "CGV",
+    "GVV",
+]
 
 
 def applied(order, table, f):

@@ -99,7 +99,9 @@ def test_a_linearized_function_is_computed_once_and_applied_often():
     out, push = purax.linearize(fun, 1.0, 2.0)
     np.testing.assert_allclose(push(1.0, 0.0)["a"], 2 * np.cos(1), rtol=1e-6)
     np.testing.assert_allclose(purax.jit(push)(0.0, 1.0)["a"], np.sin(1), rtol=1e-6)
-    np.testing.assert_allclose(purax.vmap(push)(pnp.arange(3.0), pnp.zeros(3))["a"], 2 * np.cos(1) * np.arange(3), rtol=1e-6)
+    np.testing.assert_allclose(
+        purax.vmap(push)(pnp.arange(3.0), pnp.zeros(3))["a"], 2 * np.cos(1) * np.arange(3), rtol=1e-6
+    )
     assert len(calls) == 1 and "a" in out
 
 

@@ -43,7 +43,9 @@ def test_axes_follow_the_structure_of_arguments_and_outputs():
 
 
 def test_keyword_arguments_are_mapped_over_their_first_axis():
-    np.testing.assert_allclose(purax.vmap(lambda x, y: x + y.sum())(pnp.arange(2.0), y=X), np.arange(2) + X.sum((1, 2)), rtol=1e-6)
+    np.testing.assert_allclose(
+        purax.vmap(lambda x, y: x + y.sum())(pnp.arange(2.0), y=X), np.arange(2) + X.sum((1, 2)), rtol=1e-6
+    )
 
 
 def test_what_is_not_mapped_may_be_anything():
