@@ -16,6 +16,9 @@ os.environ["PURAX_ENABLE_CHECKS"] = "on"
 # Pictures are drawn into files only.
 os.environ.setdefault("MPLBACKEND", "agg")
 
+# It counts events from its import on.
+collect_ignore = ["purax/_test_events.py"]
+
 
 @pytest.fixture(autouse=True)
 def _doctest_names(request: pytest.FixtureRequest) -> None:

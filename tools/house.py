@@ -2,6 +2,7 @@
 """Checks the rules of the house that no general tool knows.
 
 - each `__all__` is a literal list, and each name in it exists;
+- no module has the name of a function of its package that it would hide;
 - the public names are those of `docs/api.txt` (`--write` rewrites the file);
 - each primitive has samples in `tests/`, or a reason to have none in `tests/laws/gather.py`;
 - each `Undefined` rule is printed with its reason, to be reviewed.
@@ -74,6 +75,20 @@ def check_all() -> Iterator[str]:
                 yield f"{name}: __all__ names {one}, which does not exist"
 
 
+def check_hidden() -> Iterator[str]:
+    """Yield the modules that, once imported, hide a function that their package star-imports."""
+    for path in sorted((ROOT / "purax").rglob("__init__.py")):
+        if "import *" not in path.read_text(encoding="utf-8"):
+            continue
+        package = importlib.import_module(module_name(path))
+        siblings = [importlib.import_module(module_name(one)) for one in path.parent.glob("*.py") if one != path and one.stem != "__main__"]
+        for module in siblings:
+            name = module.__name__.rpartition(".")[2]
+            offered = any(name in getattr(one, "__all__", ()) for one in siblings if one is not module)
+            if offered and getattr(package, name, None) is module:
+                yield f"{module.__name__} hides the function {name} of {package.__name__}: rename the module"
+
+
 def public_names() -> list[str]:
     """Return all public names, as `module.name`, of modules without a leading underscore."""
     names: set[str] = set()
@@ -125,7 +140,7 @@ def main() -> int:
     sys.path.insert(0, str(ROOT))
     problems = [*check_imports()]
     if not problems:
-        problems = [*check_all(), *check_snapshot(options.write), *check_primitives()]
+        problems = [*check_all(), *check_hidden(), *check_snapshot(options.write), *check_primitives()]
     for problem in problems:
         print(problem)
     return 1 if problems else 0
