@@ -81,7 +81,11 @@ def check_hidden() -> Iterator[str]:
         if "import *" not in path.read_text(encoding="utf-8"):
             continue
         package = importlib.import_module(module_name(path))
-        siblings = [importlib.import_module(module_name(one)) for one in path.parent.glob("*.py") if one != path and one.stem != "__main__"]
+        siblings = [
+            importlib.import_module(module_name(one))
+            for one in path.parent.glob("*.py")
+            if one != path and one.stem != "__main__"
+        ]
         for module in siblings:
             name = module.__name__.rpartition(".")[2]
             offered = any(name in getattr(one, "__all__", ()) for one in siblings if one is not module)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from purax import dtypes
+from purax import dtypes, errors
 from purax.core.axes import ManualAxisType
 
 __all__ = ["AbstractToken", "ShapeDtypeStruct", "ShapedArray", "array_aval", "token_aval"]
@@ -122,6 +122,8 @@ def array_aval(
     key = (shape, dtype, weak_type, varying)
     aval = _AVALS.get(key)
     if aval is None:
+        if math.prod(shape) * max(getattr(dtype, "itemsize", 1), 1) >= 1 << 63:
+            raise errors.ShapeError(f"an array of shape {shape} and dtype {dtype} has more bytes than 64 bits can count")
         aval = object.__new__(ShapedArray)
         aval.shape, aval.dtype, aval.weak_type, aval.varying = shape, dtype, weak_type, varying
         aval.ndim, aval.size = len(shape), math.prod(shape)

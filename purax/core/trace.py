@@ -68,6 +68,7 @@ class Tracer(Operators):
     aval: ShapedArray
     _trace: Any
     __array_priority__ = 1000
+    has_tangent = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -120,6 +121,17 @@ class Tracer(Operators):
             raise TypeError("iteration over a value with no axes (shape ())")
         return iter([self[i] for i in range(self.aval.shape[0])])
 
+    def _detached(self, error: type[Exception], use: str, instead: str) -> Any:
+        """The value for uses that would drop its tangent: a derivative must not be cut without a word."""
+        if self.has_tangent:
+            where = format_source(current_source(3))
+            raise error(
+                f"A value of type {self.aval.str_short()} that is being differentiated was used as {use} at {where}.\n"
+                "Why: NumPy and Python do not carry derivatives, so the gradient would silently be that of a constant.\n"
+                f"Instead: {instead}; or purax.lax.stop_gradient(x) first, if it is meant to be a constant."
+            )
+        return self._known(error, use, instead)
+
     def _known(self, error: type[Exception], use: str, instead: str) -> Any:
         value = self.concrete()
         if value is None:
@@ -147,11 +159,11 @@ class Tracer(Operators):
 
     def __float__(self) -> float:
         self._one("float()")
-        return float(self._known(errors.ConcretizationTypeError, "a Python float", "keep it an array: x.astype(float)"))
+        return float(self._detached(errors.ConcretizationTypeError, "a Python float", "keep it an array: x.astype(float)"))
 
     def __complex__(self) -> complex:
         self._one("complex()")
-        return complex(self._known(errors.ConcretizationTypeError, "a Python complex", "keep it an array: x.astype(complex)"))  # fmt: skip
+        return complex(self._detached(errors.ConcretizationTypeError, "a Python complex", "keep it an array: x.astype(complex)"))  # fmt: skip
 
     def __index__(self) -> int:
         if self.aval.shape != () or not dtypes.issubdtype(self.aval.dtype, np.integer):
@@ -164,19 +176,19 @@ class Tracer(Operators):
         ).__index__()  # fmt: skip
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        value = self._known(errors.TracerArrayConversionError, "a NumPy array",
+        value = self._detached(errors.TracerArrayConversionError, "a NumPy array",
                             "call the purax.numpy function of the same name, or purax.pure_callback")  # fmt: skip
         return np.asarray(value, dtype)
 
     def item(self, *args: Any) -> Any:
         """The element as a Python scalar."""
-        return np.asarray(self._known(errors.ConcretizationTypeError, "a Python scalar", "keep it an array")).item(
+        return np.asarray(self._detached(errors.ConcretizationTypeError, "a Python scalar", "keep it an array")).item(
             *args
         )
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python scalars."""
-        return self._known(errors.ConcretizationTypeError, "a Python list", "keep it an array").tolist()
+        return self._detached(errors.ConcretizationTypeError, "a Python list", "keep it an array").tolist()
 
     def block_until_ready(self) -> Any:
         """Wait for the value, if there is one."""

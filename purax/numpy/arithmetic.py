@@ -163,7 +163,11 @@ def _float_floor_divide(x: Any, y: Any) -> Any:
     exact = ops.div(ops.sub(x, _float_remainder(x, y)), y)
     down = ops.floor(exact)
     half = ops.gt(ops.sub(exact, down), ops.full_like(x, 0.5))
-    return ops.select_n(zero, ops.select_n(half, down, ops.add(down, ops.full_like(x, 1))), ops.div(x, y))
+    finite = ops.select_n(zero, ops.select_n(half, down, ops.add(down, ops.full_like(x, 1))), ops.div(x, y))
+    # A finite number divided by an infinite one lies just above or just below 0.
+    endless = ops.bitwise_and(ops.eq(ops.abs(y), ops.full_like(y, np.inf)), ops.is_finite(x))
+    below = ops.lt(ops.mul(ops.sign(x), ops.sign(y)), ops.full_like(x, 0))
+    return ops.select_n(endless, finite, ops.select_n(below, ops.full_like(x, 0), ops.full_like(x, -1)))
 
 
 def _by_kind(name: str, integers: Any, floats: Any) -> Any:

@@ -84,7 +84,9 @@ def _digamma(x: Any) -> Any:
 def _lower_digamma(b: Any, ins: Any, outs: Any) -> list[Any]:
     """CHLO's; NaN at zero, where versions of XLA differ."""
     (found,) = _chlo("digamma", dtypes.float64)(b, ins, outs)
-    return b.inline(lambda x, y: select(elementwise.eq(x, shape.full_like(x, 0)), shape.full_like(y, np.nan), y), [*ins, found])
+    return b.inline(
+        lambda x, y: select(elementwise.eq(x, shape.full_like(x, 0)), shape.full_like(y, np.nan), y), [*ins, found]
+    )
 
 
 def _zeta(s: Any, q: Any) -> Any:

@@ -31,6 +31,7 @@ class JVPTracer(Tracer):
     """A primal value and its (nonzero) tangent."""
 
     __slots__ = ("primal", "tangent")
+    has_tangent = True
 
     def __init__(self, trace: Any, primal: Any, tangent: Any) -> None:
         self._trace = trace
@@ -67,11 +68,23 @@ class JVPTrace(Trace):
             plan = fused.jvp_plan(primitive, primals, tangents, params) if self.parent is None else None
             if plan is not None:
                 outs, out_tangents = plan(primals, tangents)
+            elif primitive.linearize is not None and _on_a_tape(self.parent):
+                # One program for values and tangents would put the values on the tape, too: keep the two apart.
+                outs, out_tangents = primitive.linearize(tuple(primals), tuple(tangents), params)
             else:
                 outs, out_tangents = primitive.jvp(tuple(primals), tuple(tangents), **params)
         finally:
             current.reset(token)
         return tuple([o if t is None else JVPTracer(self, o, t) for o, t in zip(outs, out_tangents, strict=True)])
+
+
+def _on_a_tape(trace: Any) -> bool:
+    """Whether a linearization is among the traces that enclose this one."""
+    while trace is not None:
+        if trace.kind == "linearize":
+            return True
+        trace = trace.parent
+    return False
 
 
 def jvp_flat(

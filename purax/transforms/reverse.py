@@ -99,6 +99,7 @@ class DualTracer(Tracer):
     """A primal value and its tangent on the tape."""
 
     __slots__ = ("primal", "tangent")
+    has_tangent = True
 
     def __init__(self, trace: Any, primal: Any, tangent: LinearTracer) -> None:
         self._trace = trace
@@ -153,7 +154,10 @@ class DualTrace(Trace):
         finally:
             pinned.reset(pin)
             current.reset(token)
-        return tuple([o if t is None else DualTracer(self, o, t) for o, t in zip(outs, out_tangents, strict=True)])
+        # A tangent that is not on the tape (zeros, or a constant of a user's rule) depends on no input.
+        return tuple(
+            [DualTracer(self, o, t) if type(t) is LinearTracer else o for o, t in zip(outs, out_tangents, strict=True)]
+        )
 
 
 class Tape:
