@@ -123,7 +123,9 @@ def array_aval(
     aval = _AVALS.get(key)
     if aval is None:
         if math.prod(shape) * max(getattr(dtype, "itemsize", 1), 1) >= 1 << 63:
-            raise errors.ShapeError(f"an array of shape {shape} and dtype {dtype} has more bytes than 64 bits can count")
+            raise errors.ShapeError(
+                f"an array of shape {shape} and dtype {dtype} has more bytes than 64 bits can count"
+            )
         aval = object.__new__(ShapedArray)
         aval.shape, aval.dtype, aval.weak_type, aval.varying = shape, dtype, weak_type, varying
         aval.ndim, aval.size = len(shape), math.prod(shape)

@@ -159,7 +159,9 @@ class Tracer(Operators):
 
     def __float__(self) -> float:
         self._one("float()")
-        return float(self._detached(errors.ConcretizationTypeError, "a Python float", "keep it an array: x.astype(float)"))
+        return float(
+            self._detached(errors.ConcretizationTypeError, "a Python float", "keep it an array: x.astype(float)")
+        )
 
     def __complex__(self) -> complex:
         self._one("complex()")

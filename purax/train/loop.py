@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -10,6 +12,32 @@ from purax.train.metrics import History
 from purax.train.progress import Progress
 
 __all__ = ["Result", "fit"]
+
+
+class Interrupt:
+    """Ctrl-C as a request that the loop looks at between steps: `with Interrupt() as interrupt: ... interrupt.asked`.
+
+    An exception at any other moment could be raised inside a callback, where it is lost, or inside the runtime, which it can take
+    down. A second Ctrl-C does raise KeyboardInterrupt. In a thread other than the main one, which gets no signals, nothing changes.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: Any = None
+
+    def __enter__(self) -> Interrupt:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _note(self, number: int, frame: Any) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
 
 
 class Result(NamedTuple):
@@ -74,7 +102,7 @@ def fit(
             pending = None
             bar.update(loss=history.losses[-1])
 
-    with Progress(epochs * steps_per_epoch, label, enabled=progress) as bar:
+    with Interrupt() as interrupt, Progress(epochs * steps_per_epoch, label, enabled=progress) as bar:
         bar.update(first_epoch * steps_per_epoch)
         try:
             for epoch in range(first_epoch, epochs):
@@ -82,6 +110,8 @@ def fit(
                     next_state, loss = step(state, batch)
                     settle(bar)
                     state, pending = next_state, loss
+                    if interrupt.asked:
+                        return Result(state, history, True)
                     if on_first_loss is not None:
                         on_first_loss(float(loss))
                         on_first_loss = None
