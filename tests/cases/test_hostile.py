@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults that an attack with hostile inputs found, each as a test of its kind."""
+
+import math
+
+import numpy as np
+import pytest
+
+import purax
+from purax import errors, lax
+from purax import numpy as pnp
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: np.sin(x) * x,
+        lambda x: float(x) ** 2,
+        lambda x: math.sin(x),
+        lambda x: np.dot(x, x),
+        lambda x: pnp.array([float(x), 2.0]).sum(),
+        lambda x: pnp.array(x.tolist()).sum(),
+        lambda x: x.item() * x,
+    ],
+)
+def test_a_use_that_would_cut_the_derivative_raises_in_both_modes(use):
+    kinds = (errors.TracerArrayConversionError, errors.ConcretizationTypeError)
+    with pytest.raises(kinds, match="being differentiated"):
+        purax.grad(use)(2.0)
+    with pytest.raises(kinds, match="being differentiated"):
+        purax.jvp(use, (2.0,), (1.0,))
+
+
+def test_branches_on_known_values_and_stopped_values_stay_allowed():
+    assert purax.grad(lambda x: x * x if x > 0 else -x)(2.0) == 4.0
+    assert purax.grad(lambda x: float(lax.stop_gradient(x)) * x)(2.0) == 2.0
+
+
+def power_series(x):
+    return lax.scan(lambda c, t: (c * x + t, c), x, pnp.arange(3.0))[0]
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda g: g,
+        purax.jit,
+        purax.checkpoint,
+        lambda g: lambda x: lax.cond(x > 0, g, lambda y: y, x),
+        lambda g: lambda x: lax.scan(lambda c, _: (g(c), None), x, None, length=1)[0],
+    ],
+)
+def test_a_rule_made_of_jvp_over_a_loop_works_inside_everything(wrap):
+    g = purax.custom_jvp(power_series)
+    g.defjvp(lambda primals, tangents: purax.jvp(power_series, primals, tangents))
+    assert purax.grad(wrap(g))(2.0) == 33.0
+    assert purax.jit(purax.grad(wrap(g)))(2.0) == 33.0
+
+
+def test_a_constant_tangent_of_a_rule_depends_on_no_input():
+    g = purax.custom_jvp(lambda x: x)
+    g.defjvp(lambda primals, tangents: (primals[0], 5.0))
+    assert purax.grad(g)(1.0) == 0.0
+
+
+@pytest.mark.parametrize(("x", "y"), [(-1.0, np.inf), (1.0, -np.inf), (1.0, np.inf), (-1.0, -np.inf), (0.0, np.inf)])
+def test_a_finite_number_divided_by_an_infinite_one_rounds_down(x, y):
+    x, y = np.float32(x), np.float32(y)
+    assert pnp.floor_divide(pnp.asarray(x), pnp.asarray(y)) == np.floor_divide(x, y)
+    assert purax.jit(pnp.floor_divide)(x, y) == np.floor_divide(x, y)
+
+
+@pytest.mark.parametrize("make", [lambda: pnp.zeros((2**62,)), lambda: pnp.zeros((2**40, 2**40)), lambda: pnp.arange(2**62)])
+def test_a_size_that_no_machine_can_count_is_an_error_not_an_abort(make):
+    with pytest.raises((ValueError, OverflowError)):
+        make()
+
+
+def test_the_image_functions_leave_numpy_alone():
+    assert purax.image.resize(pnp.ones((2, 2)), (4, 4), "nearest").shape == (4, 4)
+    np.testing.assert_array_equal(pnp.resize(pnp.arange(3), (4,)), np.resize(np.arange(3), (4,)))
