@@ -91,7 +91,8 @@ class LinearTrace(Trace):
     ) -> list[LinearTracer]:
         """Record one operation; returns the tangents that it gives."""
         outs = [self.new_input(aval) for aval in avals]
-        self.entries.append(Entry(primitive, operands, params, outs, current_source(5)))
+        source = None if self.parent is None else current_source(5)
+        self.entries.append(Entry(primitive, operands, params, outs, source))
         return outs
 
 
@@ -143,7 +144,8 @@ class DualTrace(Trace):
                 current.reset(token)
         plan = fused.tape_plan(primitive, primals, tangents, params) if self.parent is None else None
         token = current.set(None if plan is not None else self.linear)
-        pin = pinned.set(current_source(3))  # all that the rule does stands for this line
+        # All that the rule does stands for the user's line; evaluation, which records nothing, does not look for it.
+        pin = pinned.set(None if self.parent is None else current_source(3))
         try:
             if plan is not None:
                 outs, out_tangents = plan(self.linear, primals, tangents)
