@@ -60,9 +60,9 @@ _hooks.numpy = numpy
 
 # Loaded on first use: most programs need few of them, and import time is a feature.
 _LAZY = frozenset({
-    "core", "data", "debug", "dlpack", "dtypes", "events", "export", "flatten_util", "haiku", "image", "lax", "linen", "nn", "ops",
-    "optim", "random", "scipy", "sharding", "stages", "train", "experimental", "extend", "interpreters", "ad_checkpoint", "typing",
-    "distributed", "profiler", "custom_batching", "custom_derivatives", "api_util",
+    "core", "data", "dlpack", "dtypes", "events", "flatten_util", "image", "lax", "linen", "nn", "ops",
+    "optim", "random", "scipy", "sharding", "stages", "train", "ad_checkpoint", "typing",
+    "custom_batching", "custom_derivatives",
 })  # fmt: skip
 
 
