@@ -70,7 +70,9 @@ def test_a_finite_number_divided_by_an_infinite_one_rounds_down(x, y):
     assert purax.jit(pnp.floor_divide)(x, y) == np.floor_divide(x, y)
 
 
-@pytest.mark.parametrize("make", [lambda: pnp.zeros((2**62,)), lambda: pnp.zeros((2**40, 2**40)), lambda: pnp.arange(2**62)])
+@pytest.mark.parametrize(
+    "make", [lambda: pnp.zeros((2**62,)), lambda: pnp.zeros((2**40, 2**40)), lambda: pnp.arange(2**62)]
+)
 def test_a_size_that_no_machine_can_count_is_an_error_not_an_abort(make):
     with pytest.raises((ValueError, OverflowError)):
         make()
