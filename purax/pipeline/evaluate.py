@@ -27,7 +27,7 @@ from purax.runtime import client
 from purax.runtime.array import Array, wrap_buffer, wrap_host
 from purax.runtime.transfer import HOST_LIMIT, put
 
-__all__ = ["as_array", "evaluate", "quiet"]
+__all__ = ["as_array", "evaluate", "kernel_of", "on_host", "operand", "quiet"]
 
 Kernel = Callable[[Any], tuple[Any, ...]]
 
@@ -56,7 +56,7 @@ def evaluate(primitive: Any, operands: tuple[Any, ...], params: dict[str, Any]) 
     arrays = operands
     for x in operands:
         if type(x) is not Array:
-            arrays = tuple([x if type(x) is Array else _operand(x) for x in operands])
+            arrays = tuple([x if type(x) is Array else operand(x) for x in operands])
             break
     avals = tuple([x.aval for x in arrays])
     key = (avals, tuple(params.items())) if params else avals
@@ -70,7 +70,28 @@ def evaluate(primitive: Any, operands: tuple[Any, ...], params: dict[str, Any]) 
     return kernel(arrays)
 
 
-def _operand(x: Any) -> Array:
+def kernel_of(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any]) -> Kernel:
+    """What computes a primitive on Arrays of these types."""
+    key = (avals, tuple(params.items())) if params else avals
+    return primitive.kernels.get(key) or _kernel(primitive, avals, params, key)
+
+
+def on_host(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any], outs: tuple[Any, ...]) -> bool:
+    """Whether NumPy computes a primitive on arrays of these types exactly, and they are small."""
+    exact = primitive.exact
+    if not exact or max((a.size for a in (*avals, *outs)), default=0) > HOST_LIMIT:
+        return False
+    return exact is True or bool(exact(avals, params))
+
+
+def operand(x: Any) -> Array:
+    """The Array of an array-like that is used outside every transformation.
+
+    Raises
+    ------
+    UnexpectedTracerError
+        `x` is a value of a transformation that has ended.
+    """
     x = as_array(x)
     if isinstance(x, Tracer):
         tracing.check_escape(x, None)
@@ -92,14 +113,12 @@ def _make(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any]) -> Ker
     if any(isinstance(a.dtype, dtypes.KeyDtype) for a in (*avals, *outs)):
         compiled = _compiled_kernel(primitive, avals, params, outs)
         return hooks.key_kernel(primitive, avals, params, outs, compiled)
-    exact = primitive.exact
-    if exact and max((a.size for a in (*avals, *outs)), default=0) <= HOST_LIMIT:
-        if exact is True or exact(avals, params):
-            compiled = _compiled_kernel(primitive, avals, params, outs)
-            ufunc, reference = getattr(primitive, "ufunc", None), primitive.reference
-            if ufunc is not None:
-                return host_kernel(primitive, outs, compiled, ufunc, single=True)
-            return host_kernel(primitive, outs, compiled, lambda *values: reference(*values, **params))
+    if on_host(primitive, avals, params, outs):
+        compiled = _compiled_kernel(primitive, avals, params, outs)
+        ufunc, reference = getattr(primitive, "ufunc", None), primitive.reference
+        if ufunc is not None:
+            return host_kernel(primitive, outs, compiled, ufunc, single=True)
+        return host_kernel(primitive, outs, compiled, lambda *values: reference(*values, **params))
     return _compiled_kernel(primitive, avals, params, outs)
 
 

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors, tree
+from purax.core.hooks import hooks
 from purax.core.trace import aval_of
 
 __all__ = [
     "OutStore", "argument_names", "check_arrays", "flat_function", "float0_zeros", "like", "name_of", "normal_argnums",
+    "pair",
 ]  # fmt: skip
 
 
@@ -46,11 +48,7 @@ def flat_function(
     def flat(*leaves: Any) -> list[Any]:
         out = fun(*in_tree.unflatten(leaves), **(kwargs or {}))
         if has_aux:
-            if not isinstance(out, (tuple, list)) or len(out) != 2:
-                raise TypeError(
-                    f"{name_of(fun)} was given has_aux=True, so it must return a pair (output, auxiliary data); it returned {_shape_of(out)}"
-                )
-            out, aux = out
+            out, aux = pair(name_of(fun), out)
             outs, store.out_tree = tree.flatten(out)
             extra, store.aux_tree = tree.flatten(aux)
             store.count = len(outs)
@@ -61,6 +59,15 @@ def flat_function(
 
     flat.__name__ = name_of(fun)
     return flat, store
+
+
+def pair(name: str, out: Any) -> Any:
+    """The output and the auxiliary data that a function given has_aux=True returned."""
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        raise TypeError(
+            f"{name} was given has_aux=True, so it must return a pair (output, auxiliary data); it returned {_shape_of(out)}"
+        )
+    return out
 
 
 def _shape_of(out: Any) -> str:
@@ -102,6 +109,8 @@ def like(wrapper: Any, fun: Any, transform: str) -> Any:
 def check_arrays(what: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> None:
     """Raise NonArrayArgumentError, naming the argument path, for the first leaf that is no array."""
     for i, leaf in enumerate(leaves):
+        if type(leaf) is hooks.array_type:
+            continue
         try:
             aval_of(leaf)
         except TypeError:
@@ -116,6 +125,8 @@ def check_arrays(what: str, leaves: Sequence[Any], names: Callable[[], Sequence[
 
 def normal_argnums(argnums: Any, count: int, what: str) -> tuple[int, ...]:
     """Non-negative positions of the arguments named by `argnums`."""
+    if type(argnums) is int and 0 <= argnums < count:
+        return (argnums,)
     given = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
     out = []
     for i in given:

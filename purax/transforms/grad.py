@@ -13,7 +13,7 @@ from purax.core.hooks import hooks
 from purax.core.trace import aval_of
 from purax.primitives import shape
 from purax.primitives.base import is_differentiable
-from purax.transforms.flat import argument_names, check_arrays, flat_function, like, name_of, normal_argnums
+from purax.transforms.flat import argument_names, check_arrays, like, name_of, normal_argnums, pair
 from purax.transforms.reverse import linearize_flat
 from purax.transforms.vjp import explicit, own_lanes
 
@@ -65,57 +65,48 @@ def value_and_grad(
     del reduce_axes
     if not callable(fun):
         raise TypeError(f"grad: the first argument must be callable, got {fun!r}")
-    if not isinstance(argnums, (int, np.integer)):
+    single = isinstance(argnums, (int, np.integer))
+    if not single:
         argnums = tuple(argnums)
+    name = name_of(fun)
 
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        positions = normal_argnums(argnums, len(args), name_of(fun))
-        chosen = args[positions[0]] if isinstance(argnums, (int, np.integer)) else tuple(args[i] for i in positions)
-        leaves, treedef = tree.flatten(chosen)
-        check_arrays(f"grad({name_of(fun)})", leaves, lambda: _chosen_names(fun, args, positions))
-        for i, leaf in enumerate(leaves):
-            _check_input(leaf, holomorphic, allow_int, lambda i=i: _chosen_names(fun, args, positions)[i])  # type: ignore[misc]
-
-        def partial(chosen: Any) -> Any:
-            full = list(args)
-            for i, value in zip(
-                positions, (chosen,) if isinstance(argnums, (int, np.integer)) else chosen, strict=True
-            ):
-                full[i] = value
-            return fun(*full, **kwargs)
+        positions = normal_argnums(argnums, len(args), name)
+        leaves, treedef = tree.flatten(args[positions[0]] if single else tuple([args[i] for i in positions]))
+        names = lambda: _chosen_names(fun, args, positions)
+        arrays = own_lanes(_inputs(name, leaves, names, holomorphic, allow_int))
+        structures: list[Any] = []  # of the output and of the auxiliary data
 
         def call(*leaves: Any) -> list[Any]:
-            return flat(treedef.unflatten(leaves))
+            chosen = treedef.unflatten(leaves)
+            full = list(args)
+            for i, value in zip(positions, (chosen,) if single else chosen, strict=True):
+                full[i] = value
+            out = fun(*full, **kwargs)
+            aux: list[Any] = []
+            if has_aux:
+                out, aux = pair(name, out)
+                aux, structure = tree.flatten(aux)
+                structures.append(structure)
+            outs, out_tree = tree.flatten(out)
+            if out_tree != _LEAF:
+                raise TypeError(
+                    f"Gradient only defined for scalar-output functions. {name} returned a pytree of structure {out_tree}; "
+                    "use has_aux=True for extra outputs, or jacrev for several."
+                )
+            return outs + aux
 
-        flat, store = _scalar_function(partial, fun, has_aux)
-        call.__name__ = name_of(fun)
-        leaves = own_lanes([hooks.as_array(x) for x in leaves])
-        outs, tape = linearize_flat(call, leaves)
-        out_aval = _check_output(outs[0], holomorphic, fun)
+        call.__name__ = name
+        outs, tape = linearize_flat(call, arrays)
+        seed = shape.full_like_aval(_check_output(outs[0], holomorphic, name), 1)
         tape.outputs = tape.outputs[:1]
-        results = tape.backward([shape.full_like_aval(out_aval, 1)])
-        gradient = treedef.unflatten([explicit(c, aval_of(x)) for c, x in zip(results, leaves, strict=True)])
-        return ((outs[0], store.aux(outs)) if has_aux else outs[0]), gradient
+        gradient = [explicit(c, aval_of(x)) for c, x in zip(tape.backward([seed]), arrays, strict=True)]
+        value = (outs[0], structures[0].unflatten(outs[1:])) if has_aux else outs[0]
+        return value, treedef.unflatten(gradient)
 
     return like(value_and_gradient, fun, "value_and_grad")
 
 
-def _scalar_function(partial: Callable[[Any], Any], fun: Any, has_aux: bool) -> Any:
-    from_pytree, store = flat_function(partial, _ONE_ARGUMENT, has_aux=has_aux)
-
-    def flat(chosen: Any) -> list[Any]:
-        outs = from_pytree(chosen)
-        if store.count != 1 or store.out_tree != _LEAF:
-            raise TypeError(
-                f"Gradient only defined for scalar-output functions. {name_of(fun)} returned a pytree of structure {store.out_tree}; "
-                "use has_aux=True for extra outputs, or jacrev for several."
-            )
-        return outs
-
-    return flat, store
-
-
-_ONE_ARGUMENT = tree.structure((0,))
 _LEAF = tree.structure(0)
 
 
@@ -125,29 +116,35 @@ def _chosen_names(fun: Any, args: tuple[Any, ...], positions: tuple[int, ...]) -
     return [name for i in positions for name in per_argument[i]]
 
 
-def _check_input(leaf: Any, holomorphic: bool, allow_int: bool, name: Callable[[], str]) -> None:
-    dtype = aval_of(leaf).dtype
-    if holomorphic:
-        if not dtypes.issubdtype(dtype, np.complexfloating):
+def _inputs(
+    name: str, leaves: list[Any], names: Callable[[], list[str]], holomorphic: bool, allow_int: bool
+) -> list[Any]:
+    """The values to differentiate by, as arrays of dtypes that have gradients."""
+    check_arrays(f"grad({name})", leaves, names)
+    arrays = [hooks.as_array(x) for x in leaves]
+    for i, x in enumerate(arrays):
+        dtype = aval_of(x).dtype
+        if holomorphic:
+            if not dtypes.issubdtype(dtype, np.complexfloating):
+                raise TypeError(
+                    f"grad with holomorphic=True requires inputs with complex dtype, but got {dtype} for argument {names()[i]}."
+                )
+        elif not is_differentiable(dtype) and (dtypes.is_key(dtype) or not allow_int):
             raise TypeError(
-                f"grad with holomorphic=True requires inputs with complex dtype, but got {dtype} for argument {name()}."
+                errors.explain(
+                    f"grad requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but got {dtype} for argument {names()[i]}",
+                    "integers and booleans have no tangents",
+                    "convert the argument to a float, differentiate another one (argnums), or pass allow_int=True",
+                )
             )
-        return
-    if isinstance(dtype, dtypes.KeyDtype) or (not dtypes.is_inexact(dtype) and not allow_int):
-        raise TypeError(
-            errors.explain(
-                f"grad requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but got {dtype} for argument {name()}",
-                "integers and booleans have no tangents",
-                "convert the argument to a float, differentiate another one (argnums), or pass allow_int=True",
-            )
-        )
+    return arrays
 
 
-def _check_output(out: Any, holomorphic: bool, fun: Any) -> Any:
+def _check_output(out: Any, holomorphic: bool, name: str) -> Any:
     aval = aval_of(out)
     if aval.shape != ():
         raise TypeError(
-            f"Gradient only defined for scalar-output functions. Output of {name_of(fun)} had shape: {aval.shape}. "
+            f"Gradient only defined for scalar-output functions. Output of {name} had shape: {aval.shape}. "
             "Sum or average it, or use jacrev or jacfwd."
         )
     if holomorphic:

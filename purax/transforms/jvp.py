@@ -61,21 +61,26 @@ class JVPTrace(Trace):
             else:
                 primals.append(x)
                 tangents.append(None)
-        token = current.set(self.parent)
+        parent = self.parent
+        if active and parent is None:
+            plan = fused.jvp_plan(primitive, primals, tangents, params)
+            if plan is not None:
+                return self._outputs(*plan(primals, tangents))
+        token = current.set(parent)
         try:
             if not active:
-                return bind_in(self.parent, primitive, operands, params)
-            plan = fused.jvp_plan(primitive, primals, tangents, params) if self.parent is None else None
-            if plan is not None:
-                outs, out_tangents = plan(primals, tangents)
-            elif primitive.linearize is not None and _on_a_tape(self.parent):
+                return bind_in(parent, primitive, operands, params)
+            if primitive.linearize is not None and _on_a_tape(parent):
                 # One program for values and tangents would put the values on the tape, too: keep the two apart.
                 outs, out_tangents = primitive.linearize(tuple(primals), tuple(tangents), params)
             else:
                 outs, out_tangents = primitive.jvp(tuple(primals), tuple(tangents), **params)
         finally:
             current.reset(token)
-        return tuple([o if t is None else JVPTracer(self, o, t) for o, t in zip(outs, out_tangents, strict=True)])
+        return self._outputs(outs, out_tangents)
+
+    def _outputs(self, outs: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple([o if t is None else JVPTracer(self, o, t) for o, t in zip(outs, tangents, strict=True)])
 
 
 def _on_a_tape(trace: Any) -> bool:
@@ -197,12 +202,16 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
 
 
 def _explicit_tangent(tangent: Any, out: Any) -> Any:
+    if type(tangent) is hooks.array_type:
+        return tangent
     aval = aval_of(out)
     return instantiate(tangent, out) if is_differentiable(aval.dtype) else float0_zeros(aval.shape)
 
 
 def _check_tangent(primal: Any, tangent: Any) -> Any:
     aval = aval_of(primal)
+    if type(tangent) is hooks.array_type and tangent.aval is aval and is_differentiable(aval.dtype):
+        return tangent
     if getattr(tangent, "dtype", None) == dtypes.float0:
         if is_differentiable(aval.dtype):
             raise TypeError(_mismatch(aval, "float0"))

@@ -40,16 +40,44 @@ class LinearTracer(Tracer):
 class Entry:
     """One linear operation of the tape."""
 
-    __slots__ = ("operands", "outs", "params", "primitive", "source")
+    __slots__ = ("operands", "outs", "params", "primitive", "source", "trace")
 
     def __init__(
-        self, primitive: Any, operands: tuple[Any, ...], params: dict[str, Any], outs: list[LinearTracer], source: Any
-    ) -> None:
+        self, trace: Any, primitive: Any, operands: tuple[Any, ...], params: dict[str, Any], outs: list[LinearTracer],
+        source: Any,
+    ) -> None:  # fmt: skip
+        self.trace = trace
         self.primitive = primitive
         self.operands = operands
         self.params = params
         self.outs = outs
         self.source = source
+
+    def push(self, env: dict[int, Any]) -> Sequence[Any]:
+        """Output tangents from those in `env`."""
+        operands = [env[x.index] if self._own(x) else x for x in self.operands]
+        return self.primitive.bind(*operands, **self.params)
+
+    def pull(self, cotangents: tuple[Any, ...], evaluating: bool) -> Sequence[Any]:
+        """Cotangents of `operands`, None where zero or not on the tape."""
+        pinned.set(self.source)
+        primitive, given = self.primitive, self.operands
+        operands = tuple([Linear(x.aval) if self._own(x) else x for x in given])
+        results = primitive.transpose(cotangents, operands, **self.params)
+        if primitive.types_axes or self.outs[0].aval.varying:
+            outs = [o.aval for o in self.outs]
+            results = collective.settle(primitive, self.params, [aval_of(x) for x in given], outs, results)
+        return [c if self._own(x) else None for x, c in zip(given, results, strict=True)]
+
+    def record(self, atom: Callable[[Any], Any], variables: dict[int, Any], eqns: list[Equation]) -> None:
+        """Append the operation to a program: values become atoms by `atom`, tangents have their variables."""
+        operands = [atom(x) for x in self.operands]
+        outs = [Var(o.aval) for o in self.outs]
+        variables.update(zip([o.index for o in self.outs], outs, strict=True))
+        eqns.append(Equation(operands, outs, self.primitive, self.params, self.source))
+
+    def _own(self, x: Any) -> bool:
+        return type(x) is LinearTracer and x._trace is self.trace
 
 
 class LinearTrace(Trace):
@@ -60,7 +88,7 @@ class LinearTrace(Trace):
 
     def __init__(self, parent: Any, name: str = "") -> None:
         super().__init__(parent, name)
-        self.entries: list[Entry] = []
+        self.entries: list[Any] = []  # of Entry and FusedEntry
         self.count = 0
 
     def new_input(self, aval: Any) -> LinearTracer:
@@ -92,7 +120,13 @@ class LinearTrace(Trace):
         """Record one operation; returns the tangents that it gives."""
         outs = [self.new_input(aval) for aval in avals]
         source = None if self.parent is None else current_source(5)
-        self.entries.append(Entry(primitive, operands, params, outs, source))
+        self.entries.append(Entry(self, primitive, operands, params, outs, source))
+        return outs
+
+    def append_fused(self, plan: Any, residuals: list[Any], tangents: list[Any]) -> list[LinearTracer]:
+        """Record the linear program of a plan; returns the tangents that it gives."""
+        outs = [self.new_input(aval) for aval in plan.tangent_avals]
+        self.entries.append(fused.FusedEntry(plan, residuals, tangents, outs))
         return outs
 
 
@@ -136,29 +170,34 @@ class DualTrace(Trace):
             else:
                 primals.append(x)
                 tangents.append(None)
+        parent = self.parent
         if not active:
-            token = current.set(self.parent)
+            token = current.set(parent)
             try:
-                return bind_in(self.parent, primitive, operands, params)
+                return bind_in(parent, primitive, operands, params)
             finally:
                 current.reset(token)
-        plan = fused.tape_plan(primitive, primals, tangents, params) if self.parent is None else None
-        token = current.set(None if plan is not None else self.linear)
-        # All that the rule does stands for the user's line; evaluation, which records nothing, does not look for it.
-        pin = pinned.set(None if self.parent is None else current_source(3))
-        try:
+        if parent is None:
+            plan = fused.tape_plan(primitive, primals, tangents, params)
             if plan is not None:
-                outs, out_tangents = plan(self.linear, primals, tangents)
-            elif primitive.linearize is not None:
+                return self._outputs(*plan(self.linear, primals, tangents))
+        token = current.set(self.linear)
+        # All that the rule does stands for the user's line; evaluation, which records nothing, does not look for it.
+        pin = pinned.set(None if parent is None else current_source(3))
+        try:
+            if primitive.linearize is not None:
                 outs, out_tangents = primitive.linearize(tuple(primals), tuple(tangents), params)
             else:
                 outs, out_tangents = primitive.jvp(tuple(primals), tuple(tangents), **params)
         finally:
             pinned.reset(pin)
             current.reset(token)
+        return self._outputs(outs, out_tangents)
+
+    def _outputs(self, outs: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, ...]:
         # A tangent that is not on the tape (zeros, or a constant of a user's rule) depends on no input.
         return tuple(
-            [DualTracer(self, o, t) if type(t) is LinearTracer else o for o, t in zip(outs, out_tangents, strict=True)]
+            [DualTracer(self, o, t) if type(t) is LinearTracer else o for o, t in zip(outs, tangents, strict=True)]
         )
 
 
@@ -179,9 +218,7 @@ class Tape:
             i.index: instantiate(t, i) for i, t in zip(self.inputs, tangents, strict=True) if i is not None
         }
         for entry in self.entries:
-            operands = [env[x.index] if self._own(x) else x for x in entry.operands]
-            outs = entry.primitive.bind(*operands, **entry.params)
-            env.update(zip([o.index for o in entry.outs], outs, strict=True))
+            env.update(zip([o.index for o in entry.outs], entry.push(env), strict=True))
         return [env[o.index] if self._own(o) else o for o in self.outputs]
 
     def backward(self, cotangents: Sequence[Any]) -> list[Any]:
@@ -190,22 +227,18 @@ class Tape:
         for out, cotangent in zip(self.outputs, cotangents, strict=True):
             if out is not None and cotangent is not None:
                 _accumulate(found, out.index, collective.total(cotangent, out.aval))
+        evaluating = current.get() is None
         pin = pinned.set(None)
         try:
             for entry in reversed(self.entries):
                 outs = tuple([found.pop(o.index, None) for o in entry.outs])
-                if not any(c is not None for c in outs):
+                for c in outs:
+                    if c is not None:
+                        break
+                else:
                     continue
-                pinned.set(entry.source)
-                operands = tuple([Linear(x.aval) if self._own(x) else x for x in entry.operands])
-                results = entry.primitive.transpose(outs, operands, **entry.params)
-                if entry.primitive.types_axes or entry.outs[0].aval.varying:
-                    avals = [aval_of(x) for x in entry.operands]
-                    results = collective.settle(
-                        entry.primitive, entry.params, avals, [o.aval for o in entry.outs], results
-                    )
-                for x, cotangent in zip(entry.operands, results, strict=True):
-                    if cotangent is not None and self._own(x):
+                for x, cotangent in zip(entry.operands, entry.pull(outs, evaluating), strict=True):
+                    if cotangent is not None:
                         _accumulate(found, x.index, cotangent)
         finally:
             pinned.reset(pin)
@@ -214,20 +247,17 @@ class Tape:
     def program(self) -> tuple[Jaxpr, list[Any]]:
         """The map as a jaxpr `(residuals, tangents) -> nonzero output tangents`, and its residuals."""
         residuals: dict[int, tuple[Any, Var]] = {}
-        variables = {i.index: Var(i.aval) for i in self.inputs if i is not None}
+        variables: dict[int, Any] = {i.index: Var(i.aval) for i in self.inputs if i is not None}
 
-        def atom(x: Any) -> Var:
+        def atom(x: Any) -> Any:
             if self._own(x):
                 return variables[x.index]
             return residuals.setdefault(id(x), (x, Var(aval_of(x))))[1]
 
         inputs = list(variables.values())
-        eqns = []
+        eqns: list[Equation] = []
         for entry in self.entries:
-            operands = [atom(x) for x in entry.operands]
-            variables.update((o.index, Var(o.aval)) for o in entry.outs)
-            outs = [variables[o.index] for o in entry.outs]
-            eqns.append(Equation(operands, outs, entry.primitive, entry.params, entry.source))
+            entry.record(atom, variables, eqns)
         outvars = [atom(o) for o in self.outputs if o is not None]
         jaxpr = Jaxpr([], [*(v for _, v in residuals.values()), *inputs], outvars, eqns, (), self.trace.name)
         jaxpr, used = dead_code(jaxpr)

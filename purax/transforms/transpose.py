@@ -166,7 +166,7 @@ def _split(
         for i, (o, t) in enumerate(zip(outs, tape.outputs, strict=True))
     ]
     residual_vars: dict[Var, Var] = {}  # variable of the primal program -> variable of the linear one
-    variables: dict[int, Var] = {}
+    variables: dict[int, Any] = {}
 
     def atom(x: Any) -> Any:
         if type(x) is LinearTracer and x._trace is tape.trace:
@@ -183,14 +183,9 @@ def _split(
             tangent_vars.append(variables[t.index])
         elif need:
             raise AssertionError("a tangent was promised for an input that has none")
-    eqns = []
+    eqns: list[Equation] = []
     for entry in tape.entries:
-        operands = [atom(x) for x in entry.operands]
-        for out in entry.outs:
-            variables[out.index] = Var(out.aval)
-        eqns.append(
-            Equation(operands, [variables[o.index] for o in entry.outs], entry.primitive, entry.params, entry.source)
-        )
+        entry.record(atom, variables, eqns)
     out_atoms = [atom(t) for t in out_tangents if t is not None]
     linear = Jaxpr([], [*residual_vars.values(), *tangent_vars], out_atoms, eqns, (), trace.name)
     linear, used = dead_code(linear)

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,20 @@ from purax.core.leaks import check_leaks
 from purax.core.stage import StageTrace
 from purax.core.trace import Trace, Tracer, aval_of, bind_in, current
 from purax.primitives import shape as shapes
-from purax.transforms.flat import argument_names, check_arrays, flat_function, like, name_of
+from purax.transforms.flat import argument_names, check_arrays, like, name_of
 
 __all__ = ["BatchTrace", "batch_flat", "batch_jaxpr", "to_front", "vmap"]
+
+
+@functools.lru_cache(maxsize=4096)
+def _lane_aval(aval: Any, dim: int | None, name: Any) -> Any:
+    """Type of one lane of a value that is mapped along `dim`."""
+    shape, varying = aval.shape, aval.varying
+    if name is not None:
+        varying = varying | {name}
+    if dim is not None:
+        shape = (*shape[:dim], *shape[dim + 1 :])
+    return array_aval(shape, aval.dtype, aval.weak_type, varying)
 
 
 class BatchTracer(Tracer):
@@ -31,13 +42,7 @@ class BatchTracer(Tracer):
 
     def __init__(self, trace: Any, value: Any, dim: int | None) -> None:
         self._trace = trace
-        aval = aval_of(value)
-        shape, varying, name = aval.shape, aval.varying, trace.axis.name
-        if name is not None:
-            varying = varying | {name}
-        if dim is not None:
-            shape = (*shape[:dim], *shape[dim + 1 :])
-        self.aval = array_aval(shape, aval.dtype, aval.weak_type, varying)
+        self.aval = _lane_aval(aval_of(value), dim, trace.axis.name)
         self.value = value
         self.dim = dim
 
@@ -60,7 +65,8 @@ class BatchTrace(Trace):
         """Apply the primitive's batching rule in the parent trace."""
         values: list[Any] = []
         dims: list[int | None] = []
-        active, name = False, self.axis.name
+        active = False
+        name = self.axis.name
         for x in operands:
             if type(x) is BatchTracer and (x._trace is self or x._trace.tag is self.tag):
                 values.append(x.value)
@@ -117,12 +123,11 @@ def batch_flat(
     """
     trace = BatchTrace(current.get(), axis, getattr(fun, "__name__", ""), tag)
     inputs = [x if d is None else BatchTracer(trace, x, d) for x, d in zip(operands, dims, strict=True)]
-    with nullcontext() if axis.name is None else named_axes({axis.name: axis.size}, lanes=True):
-        token = current.set(trace)
-        try:
-            outputs = fun(*inputs)
-        finally:
-            current.reset(token)
+    if axis.name is None:
+        outputs = _run(trace, fun, inputs)
+    else:
+        with named_axes({axis.name: axis.size}, lanes=True):
+            outputs = _run(trace, fun, inputs)
     outs: list[Any] = []
     out_dims: list[int | None] = []
     x = None
@@ -135,6 +140,14 @@ def batch_flat(
         del trace, inputs, outputs, x
         check_leaks(ended)
     return outs, out_dims
+
+
+def _run(trace: BatchTrace, fun: Callable[..., Any], inputs: Sequence[Any]) -> Sequence[Any]:
+    token = current.set(trace)
+    try:
+        return fun(*inputs)
+    finally:
+        current.reset(token)
 
 
 def to_front(x: Any, dim: int | None, size: int) -> Any:
@@ -252,6 +265,8 @@ def vmap(
                 f"vmap out_axes must be an int, None, or (nested) container with those types as leaves, but got {out_axes}."
             )
 
+    name = name_of(fun)
+
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
@@ -260,19 +275,24 @@ def vmap(
             )
         leaves, treedef = tree.flatten((args, kwargs))
         names = lambda: argument_names(fun, args, kwargs)
-        axes = tree.flatten_axes("vmap in_axes", treedef, (in_axes, 0))
-        arrays = [
-            0 if a is None else x for x, a in zip(leaves, axes, strict=True)
-        ]  # what is not mapped may be anything
-        check_arrays(f"vmap({name_of(fun)})", arrays, names)
+        axes = [0] * len(leaves) if in_axes == 0 else tree.flatten_axes("vmap in_axes", treedef, (in_axes, 0))
+        # What is not mapped may be anything.
+        check_arrays(f"vmap({name})", [0 if a is None else x for x, a in zip(leaves, axes, strict=True)], names)
         dims = [_normal_axis(a, x, i, names) for i, (a, x) in enumerate(zip(axes, leaves, strict=True))]
-        size = _mapped_size(fun, axis_size, leaves, dims, names, in_axes)
-        flat, store = flat_function(lambda args, kwargs: fun(*args, **kwargs), treedef)
-        flat.__name__ = name_of(fun)
+        size = _mapped_size(name, axis_size, leaves, dims, names, in_axes)
+        structures: list[Any] = []
+
+        def flat(*lanes: Any) -> list[Any]:
+            args, kwargs = treedef.unflatten(lanes)
+            outs, structure = tree.flatten(fun(*args, **kwargs))
+            structures.append(structure)
+            return outs
+
+        flat.__name__ = name
         outs, out_dims = batch_flat(flat, Axis(axis_name, size, spmd_axis_name), leaves, dims)
-        wanted = tree.flatten_axes("vmap out_axes", store.out_tree, out_axes)
-        placed = [_place(o, d, w, size, fun) for o, d, w in zip(outs, out_dims, wanted, strict=True)]
-        return store.out_tree.unflatten(placed)
+        (out_tree,) = structures
+        wanted = [0] * len(outs) if out_axes == 0 else tree.flatten_axes("vmap out_axes", out_tree, out_axes)
+        return out_tree.unflatten([_place(o, d, w, size, name) for o, d, w in zip(outs, out_dims, wanted, strict=True)])
 
     mapped = like(mapped, fun, "vmap")
     mapped.__doc__ = (
@@ -286,6 +306,8 @@ def _normal_axis(axis: Any, x: Any, i: int, names: Callable[[], list[str]]) -> i
     if axis is None:
         return None
     ndim = aval_of(x).ndim
+    if type(axis) is int and 0 <= axis < ndim:
+        return axis
     if not -ndim <= axis < ndim:
         raise ValueError(
             f"vmap was requested to map its argument along axis {axis}, which implies that its rank should be at least "
@@ -295,13 +317,15 @@ def _normal_axis(axis: Any, x: Any, i: int, names: Callable[[], list[str]]) -> i
 
 
 def _mapped_size(
-    fun: Any,
+    name: str,
     given: int | None,
     leaves: Sequence[Any],
     dims: Sequence[int | None],
     names: Callable[[], list[str]],
     in_axes: Any,
 ) -> int:
+    if given is None and len(leaves) == 1 and dims[0] is not None:
+        return int(aval_of(leaves[0]).shape[dims[0]])
     sizes = {i: aval_of(x).shape[d] for i, (x, d) in enumerate(zip(leaves, dims, strict=True)) if d is not None}
     found = set(sizes.values())
     if given is not None:
@@ -309,7 +333,7 @@ def _mapped_size(
     if not found:
         if not leaves:
             raise ValueError(
-                f"vmap wrapped function must be passed at least one argument containing an array, got empty *args and **kwargs ({name_of(fun)})"
+                f"vmap wrapped function must be passed at least one argument containing an array, got empty *args and **kwargs ({name})"
             )
         raise ValueError(f"vmap must have at least one non-None value in in_axes, or an axis_size (in_axes={in_axes})")
     if len(found) > 1:
@@ -322,15 +346,17 @@ def _mapped_size(
     return int(found.pop())
 
 
-def _place(x: Any, dim: int | None, wanted: Any, size: int, fun: Any) -> Any:
+def _place(x: Any, dim: int | None, wanted: Any, size: int, name: str) -> Any:
+    if dim is not None and wanted == dim:
+        return x
     if wanted is None:
         if dim is not None:
             raise ValueError(
-                f"vmap has mapped output ({name_of(fun)}) but out_axes is None: the output depends on the mapped axis"
+                f"vmap has mapped output ({name}) but out_axes is None: the output depends on the mapped axis"
             )
         return x
     ndim = aval_of(x).ndim + (dim is None)
     if not -ndim <= wanted < ndim:
-        raise ValueError(f"vmap out_axes={wanted} is out of bounds for an output of {ndim} axes ({name_of(fun)})")
+        raise ValueError(f"vmap out_axes={wanted} is out of bounds for an output of {ndim} axes ({name})")
     wanted = int(wanted) % ndim
     return _repeated(x, size, wanted) if dim is None else shapes.move_batch_axis(x, dim, wanted)
