@@ -15,14 +15,10 @@ from purax.core.hooks import hooks
 
 __all__ = ["Operators", "defer"]
 
-_TAKEN = (int, float, complex, bool, np.ndarray, np.generic)
-
 
 def defer(other: Any) -> bool:
     """Whether a binary operator should leave `other` to its own reflected method."""
-    return not (
-        isinstance(other, (Operators, *_TAKEN)) or hasattr(other, "__purax_array__") or hasattr(other, "__jax_array__")
-    )
+    return not (isinstance(other, _OPERANDS) or hasattr(other, "__purax_array__") or hasattr(other, "__jax_array__"))
 
 
 class Operators:
@@ -393,3 +389,6 @@ class Operators:
 def _unpacked(axes: tuple[Any, ...]) -> Any:
     """`f(2, 3)` and `f((2, 3))` mean the same."""
     return axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))) else axes
+
+
+_OPERANDS = (Operators, int, float, complex, bool, np.ndarray, np.generic)

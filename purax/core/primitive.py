@@ -104,6 +104,7 @@ class Primitive:
         if name in registry:
             raise errors.MissingRuleError(f"a primitive named {name!r} exists already")
         self.name = name
+        self.pure = type(self).effects is Primitive.effects
         self._inferred: dict[Any, tuple[Any, ...]] = {}
         self.kernels: dict[Any, Any] = {}  # filled by pipeline.evaluate: (avals, params) -> kernel
         registry[name] = self

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +20,8 @@ from purax.core.source import current_source, format_source
 from purax.core.trace import Trace, Tracer, check_escape, current
 
 __all__ = ["StageTrace", "StageTracer", "stage"]
+
+_NO_EFFECTS: frozenset[Any] = frozenset()
 
 
 class StageTracer(Tracer):
@@ -48,13 +52,14 @@ class StageTrace(Trace):
     small index tables of the rules.
     """
 
-    __slots__ = ("constants", "embed", "eqns", "kind")
+    __slots__ = ("constants", "embed", "eqns", "kind", "scalars")
 
     def __init__(self, parent: Any, name: str = "", kind: str = "jit", embed: bool = False) -> None:
         super().__init__(parent, name)
         self.embed = embed
         self.eqns: list[Equation] = []
         self.constants: dict[int, tuple[Any, Var]] = {}
+        self.scalars: dict[Any, Var] = {}
         self.kind = kind
 
     def new_input(self, aval: Any, origin: Any = None) -> StageTracer:
@@ -91,10 +96,24 @@ class StageTrace(Trace):
         """Append the equation of a primitive and return tracers of its outputs."""
         atoms = [x.variable if type(x) is StageTracer and x._trace is self else self.atom(x) for x in operands]
         avals = primitive.outputs(tuple([a.aval for a in atoms]), params)
-        source = current_source(3)
+        source = current_source(4)
         outvars = [Var(aval) for aval in avals]
-        self.eqns.append(Equation(atoms, outvars, primitive, params, source, primitive.effects(params)))
+        effects = _NO_EFFECTS if primitive.pure else primitive.effects(params)
+        self.eqns.append(Equation(atoms, outvars, primitive, params, source, effects))
         return tuple([StageTracer(self, var, source) for var in outvars])
+
+    def spread_scalar(self, key: Any, spread: Callable[[], Any]) -> StageTracer:
+        """The tracer of a scalar that was spread to a shape; `spread` records that where `key` is new."""
+        var = self.scalars.get(key)
+        if var is None:
+            token = current.set(self)
+            try:
+                tracer: StageTracer = spread()
+            finally:
+                current.reset(token)
+            self.scalars[key] = tracer.variable
+            return tracer
+        return StageTracer(self, var)
 
     def close(self, inputs: Sequence[StageTracer], outputs: Sequence[Any], names: tuple[str, ...] = ()) -> ClosedJaxpr:
         """The recorded program."""
@@ -104,6 +123,35 @@ class StageTrace(Trace):
         if config.enable_checks:
             verify.verify(jaxpr)
         return ClosedJaxpr(jaxpr, [value for value, _ in constants])
+
+
+class _CollectorPaused:
+    """Python's cycle collector waits while a program is recorded.
+
+    Recording makes objects by the thousand and drops none of them, which sets off collections of the whole heap, the slower
+    the more libraries are loaded. Reference counting goes on. Counted, for recordings within each other and in threads.
+    """
+
+    __slots__ = ("_count", "_enabled", "_lock")
+
+    def __init__(self) -> None:
+        self._count, self._enabled, self._lock = 0, False, threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._count:
+                self._enabled = gc.isenabled()
+                gc.disable()
+            self._count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count and self._enabled:
+                gc.enable()
+
+
+_COLLECTOR_PAUSED = _CollectorPaused()
 
 
 def stage(
@@ -125,6 +173,13 @@ def stage(
     kind : str
         What the user wrote: "jit", "scan", "vmap", ...
     """
+    with _COLLECTOR_PAUSED:
+        return _stage(fun, avals, name, names, kind)
+
+
+def _stage(
+    fun: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str, names: Sequence[str], kind: str
+) -> ClosedJaxpr:
     trace = StageTrace(current.get(), name, kind)
     origins = names or [None] * len(avals)  # type: ignore[list-item]
     inputs = [trace.new_input(aval, origin) for aval, origin in zip(avals, origins, strict=True)]

@@ -40,6 +40,7 @@ class Trace:
 
     __slots__ = ("__weakref__", "name", "parent", "tag", "thread")
     kind: str
+    scalars: Any = None  # of a trace that records: variables of scalars that it has spread before, by (scalar, aval)
 
     def __init__(self, parent: Any, name: str = "", tag: Any = None) -> None:
         self.parent = parent

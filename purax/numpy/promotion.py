@@ -411,14 +411,19 @@ _constants: dict[Any, Any] = {}
 def constant(value: Any, aval: Any) -> Any:
     """A scalar as an array of this type, for use as an operand only: never hand it out, it may be shared.
 
-    Small ones are remembered outside of transformations; inside, they are a literal and a broadcast.
+    Small ones are remembered outside of transformations; a program that is being recorded spreads each scalar once.
     """
     if type(value) not in _SCALARS:
         return spread(_sized(value, aval.dtype, aval.weak_type), aval.shape)
-    if current_trace.get() is not None or aval.size > 1024 or settings().default_device is not None:
-        return spread(_scalar(value, aval.dtype, aval.weak_type), aval.shape)
     # 0.0 == -0.0, so zeros are told apart by what they read.
     key = (type(value), value if value else str(value), aval)
+    trace = current_trace.get()
+    while trace is not None:
+        if trace.scalars is not None and aval.shape and value == value:
+            return trace.spread_scalar(key, lambda: spread(_scalar(value, aval.dtype, aval.weak_type), aval.shape))
+        trace = trace.parent
+    if current_trace.get() is not None or aval.size > 1024 or settings().default_device is not None:
+        return spread(_scalar(value, aval.dtype, aval.weak_type), aval.shape)
     found = _constants.get(key)
     if found is None:
         found = spread(_scalar(value, aval.dtype, aval.weak_type), aval.shape)
