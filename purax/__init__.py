@@ -4,6 +4,7 @@
 import importlib as _importlib
 from typing import Any as _Any
 
+from purax import interrupts as _interrupts
 from purax import config as config
 from purax import errors as errors
 from purax import numpy as numpy

@@ -63,6 +63,13 @@ def _integer(value: Any) -> int:
     raise ValueError("an integer")
 
 
+def _device_number(value: Any) -> int:
+    number = _integer(value)
+    if number < 1 and number != -1:
+        raise ValueError("an integer above 0, or -1")
+    return number
+
+
 def _text(value: Any) -> str | None:
     if value is None or isinstance(value, (str, os.PathLike)):
         return os.fspath(value) if value else None
@@ -130,7 +137,7 @@ _TABLE = (
     Setting("explain_cache_misses", _flag, False, "log which part of a key made a trace necessary"),
     Setting("default_device", _anything, None, "device, or platform name, of new arrays"),
     Setting("platforms", _text, None, "platforms to start, in order: 'cpu', 'cuda,cpu'", ("jax_platform_name",)),
-    Setting("num_cpu_devices", _integer, -1, "number of virtual CPU devices; -1 leaves it to XLA_FLAGS, else 1"),
+    Setting("num_cpu_devices", _device_number, -1, "number of virtual CPU devices; -1 leaves it to XLA_FLAGS, else 1"),
     Setting("cache", _flag, True, "keep compiled programs on disk", ("jax_enable_compilation_cache",)),
     Setting("cache_dir", _text, None, "where; None means the user's cache folder", ("jax_compilation_cache_dir",)),
     Setting("cache_max_size", _integer, 1 << 30, "bytes kept on disk", ("jax_compilation_cache_max_size",)),

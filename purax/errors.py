@@ -379,6 +379,15 @@ class PlatformError(PuraxError, RuntimeError):
     """
 
 
+class ForkedProcessError(PuraxError, RuntimeError):
+    """A process was forked after it had started its devices, and the child compiles or runs a program.
+
+    Wrong: ``pnp.zeros(10**6).sum(); os.fork()`` or ``multiprocessing.get_context("fork")``
+
+    Right: ``multiprocessing.get_context("spawn")``, or fork before the first computation.
+    """
+
+
 class DeletedArrayError(PuraxError, RuntimeError):
     """An array is read after it was deleted or donated.
 

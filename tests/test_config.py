@@ -88,6 +88,8 @@ def test_the_trace_key_is_one_object_per_set_of_traced_values():
         ("enable_x64", "maybe", "on or off"),
         ("numpy_dtype_promotion", "loose", "'standard', 'strict'"),
         ("num_cpu_devices", "many", "an integer"),
+        ("num_cpu_devices", 0, "an integer above 0"),
+        ("num_cpu_devices", "-2", "an integer above 0"),
         ("jax_default_matmul_precision", "exact", "'highest'"),
         ("platforms", 3, "a string"),
     ],

@@ -7,6 +7,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from purax import interrupts
 from purax.errors import PuraxError
 from purax.lazy import lazy
 
@@ -101,9 +102,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0 if all went well, 1 after an error that was explained, 130 after Ctrl-C.
     """
-    options = _parser().parse_args(arguments)
-    command = {"train": _train, "predict": _predict, "doctor": _doctor, "cache": _cache}[options.command]
     try:
+        interrupts.command_starts()
+        options = _parser().parse_args(arguments)
+        command = {"train": _train, "predict": _predict, "doctor": _doctor, "cache": _cache}[options.command]
         return int(command.run(options))
     except BrokenPipeError:
         # The reader of our output has gone (`purax predict ... | head`): nothing is left to say.

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from purax.data.source import load_digits
-from purax.errors import DamagedFileError, IndexOutOfBoundsError
-from purax.train.digits import load_model, predict
+from purax.errors import DamagedFileError, IndexOutOfBoundsError, ShapeError
+from purax.train.digits import load_model, predict, to_pixels
 
 __all__ = ["draw", "run"]
 
@@ -64,16 +64,19 @@ def run(options: argparse.Namespace) -> int:
     ------
     IndexOutOfBoundsError
         If there is no image of an index.
+    ShapeError
+        If there are no images at all.
     """
     params, _ = load_model(options.model)
     labels: np.ndarray | None = None
     if options.images is None:
         digits = load_digits()
-        images, labels = digits.test_images[..., 0], digits.test_labels
+        images, labels = to_pixels(digits.test_images), digits.test_labels
     else:
-        images = _read_images(options.images)
-        images = images[None] if images.ndim == 2 else images
-    count = len(images) if images.ndim else 0
+        images = to_pixels(_read_images(options.images))
+    count = len(images)
+    if not count:
+        raise ShapeError(f"{options.images} holds no images; save an array [n, 8, 8] by numpy.save")
     indices = list(range(count)) if options.all else options.index or list(range(min(_SHOWN, count)))
     wrong = [index for index in indices if not -count <= index < count]
     if wrong:
@@ -85,9 +88,8 @@ def run(options: argparse.Namespace) -> int:
         for answer in answers:
             print(answer)
         return 0
-    scale = 16 if np.issubdtype(images.dtype, np.integer) else 1
     for index, answer, row in zip(indices, answers, probabilities, strict=True):
-        print("\n".join(draw(images[index].reshape(8, 8) / scale)))
+        print("\n".join(draw(images[index])))
         truth = "" if labels is None else f" (right: {labels[index]})"
         print(f"image {index}: {answer}, {100 * row[answer]:.1f} % sure{truth}\n")
     return 0

@@ -59,7 +59,19 @@ def _uniform(key: Any, low: Any = None, high: Any = None, *, shape: Any, dtype: 
     if low is None:
         return floats
     low, high = (shapes.broadcast_to_rank(to(x, dtype), len(shape)) for x in (low, high))
-    return elementwise.max(low, floats * (high - low) + low)
+    return elementwise.max(low, _moved(floats, high - low, low))
+
+
+def _moved(floats: Any, extent: Any, low: Any) -> Any:
+    """`floats * extent + low`, the same on every processor.
+
+    Processors with float16 arithmetic fuse the two operations and round once, others round the product too. In float32 the
+    product is exact, so fused or not there is one rounding.
+    """
+    if floats.dtype != np.float16:
+        return floats * extent + low
+    floats, extent, wide = (cast.convert_element_type(x, np.float32) for x in (floats, extent, low))
+    return cast.convert_element_type(floats * extent + wide, np.float16)
 
 
 def uniform(

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import mmap
 import os
+import pathlib
 import sys
 import threading
 from collections.abc import Sequence
@@ -74,6 +76,17 @@ Device = _jax.Device
 _REPLICATED = xla_client.HloSharding.replicate()
 _COPY = xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 _ALIAS = xla_client.HostBufferSemantics.ZERO_COPY
+
+
+# ---- flags
+
+
+def has_flag(name: str) -> bool:
+    """Whether XLA has a flag of this name: jaxlib has no list of them, but its library holds the names."""
+    files = (path for path in pathlib.Path(jaxlib.__file__).parent.iterdir() if path.is_file())
+    library = max(files, key=lambda path: path.stat().st_size)
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(name.encode() + b"\0") >= 0
 
 
 # ---- clients

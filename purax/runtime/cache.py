@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiled programs on disk: one file per program, found again by a digest of all that shaped it.
 
-Files are written to a temporary name and renamed, so readers see whole files only; a checksum finds damaged ones, which are
-removed and count as absent. Any number of processes may share a folder. When it outgrows `config.cache_max_size`, the files
+Files are written to a temporary name and renamed, so readers see whole files only; a checksum over digest and program finds
+damaged ones and those of another program, which are removed and count as absent. Any number of processes may share a folder. When it outgrows `config.cache_max_size`, the files
 that were not used for the longest time go.
 
 Loading a program runs what it holds, so the folder is made for its owner alone.
@@ -28,7 +28,7 @@ __all__ = ["CacheInfo", "clear", "directory", "enabled", "info", "key", "load", 
 
 _jaxlib = lazy("purax.runtime._jaxlib")
 
-_MAGIC = b"purax executable 1\n"
+_MAGIC = b"purax executable 2\n"
 _SUFFIX = ".purax"
 _HEADER = len(_MAGIC) + hashlib.sha256().digest_size
 _KEEP = 0.8  # of the allowed size, after old files have gone
@@ -115,15 +115,20 @@ def _path(digest: str) -> pathlib.Path:
     return directory() / f"{digest}{_SUFFIX}"
 
 
+def _seal(digest: str, payload: bytes) -> bytes:
+    """What a file begins with: it belongs to this program under this digest, and to nothing else."""
+    return _MAGIC + hashlib.sha256(digest.encode() + b"\n" + payload).digest()
+
+
 def load(digest: str) -> bytes | None:
-    """The program kept under a digest, or None; a damaged file is removed."""
+    """The program kept under a digest, or None; a file that is damaged, or was made for another digest, is removed."""
     path = _path(digest)
     try:
         content = path.read_bytes()
     except OSError:
         return None
     payload = content[_HEADER:]
-    if content[: len(_MAGIC)] != _MAGIC or content[len(_MAGIC) : _HEADER] != hashlib.sha256(payload).digest():
+    if content[:_HEADER] != _seal(digest, payload):
         remove(digest)
         if events.listening:
             events.emit(events.CacheMiss(path.name, "damaged file", where="disk"))
@@ -153,7 +158,7 @@ def store(digest: str, payload: bytes) -> bool:
     temporary = folder / f".{os.getpid()}-{threading.get_ident()}-{next(_counter)}.tmp"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary.write_bytes(_MAGIC + hashlib.sha256(payload).digest() + payload)
+        temporary.write_bytes(_seal(digest, payload) + payload)
         os.replace(temporary, _path(digest))
     except OSError:
         with contextlib.suppress(OSError):

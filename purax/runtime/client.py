@@ -11,12 +11,13 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from purax import config, errors
 from purax.lazy import lazy
+from purax.runtime import xla_flags
 from purax.sharding import Mesh, Placement, SingleDeviceSharding, placement_of
 
 __all__ = [
@@ -80,6 +81,7 @@ def backends() -> dict[str, Backend]:
 def _start() -> dict[str, Backend]:
     with _lock:
         if not _backends:
+            xla_flags.check()
             wanted = _wanted()
             started = {}
             for name, is_optional in wanted:
@@ -92,6 +94,41 @@ def _start() -> dict[str, Backend]:
             config.seal(*_SHAPING, why="The backends have started, and they were shaped by this setting.")
             _backends.update(started)  # in one step: other threads test whether it is empty
     return _backends
+
+
+# ---- forks: a child has the memory of its parent and none of its threads, so whatever waits for a device would wait for ever
+
+_forked = False
+on_fork: list[Callable[[], None]] = []
+
+
+def _after_fork() -> None:
+    global _forked
+    if _backends:
+        _forked = True
+        for stop in on_fork:
+            stop()
+
+
+def check_fork() -> None:
+    """Raise ForkedProcessError in the child of a process that had started its devices."""
+    if _forked:
+        refuse_fork()
+
+
+def refuse_fork(*_: Any) -> NoReturn:
+    """Raise ForkedProcessError."""
+    raise errors.ForkedProcessError(
+        errors.explain(
+            f"process {os.getpid()} was forked from one that had started its devices.",
+            "The threads that compile and compute exist in the parent only.",
+            'start processes by multiprocessing.get_context("spawn"), or fork before the first computation.',
+        )
+    )
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _wanted() -> list[tuple[str, bool]]:

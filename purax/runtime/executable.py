@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -130,7 +131,26 @@ def _direct(execute: Any, handlers: list[Any]) -> Callable[[Sequence[Any]], list
         except raw_error as error:
             raise _failed(error, given) from None
 
+    def stop() -> None:
+        nonlocal execute
+        execute = client.refuse_fork
+
+    _stops[run] = stop
     return run
+
+
+# Whoever holds a `run` calls it without a question, so a forked child changes what it calls.
+_stops: weakref.WeakKeyDictionary[Callable[[Sequence[Any]], list[Any]], Callable[[], None]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _stop_all() -> None:
+    for stop in list(_stops.values()):
+        stop()
+
+
+client.on_fork.append(_stop_all)
 
 
 _under_way: deque[Any] = deque()
@@ -149,6 +169,12 @@ def _throttled(execute: Any, handlers: list[Any], watched: int) -> Callable[[Seq
         _under_way.append(results[watched])
         return results
 
+    def stop() -> None:
+        nonlocal execute
+        execute = client.refuse_fork
+        _under_way.clear()
+
+    _stops[run] = stop
     return run
 
 
@@ -394,6 +420,7 @@ def _compile(
 
 
 def _load(blob: bytes, devices: tuple[Any, ...], flags: list[tuple[str, Any]], callbacks: Sequence[Any]) -> Any:
+    client.check_fork()
     options = _jaxlib.compile_options(devices, 1, len(devices), flags)
     try:
         return _jaxlib.load_executable(devices[0].client, blob, devices, options, callbacks)
@@ -404,6 +431,7 @@ def _load(blob: bytes, devices: tuple[Any, ...], flags: list[tuple[str, Any]], c
 def _compile_now(
     text: str, devices: tuple[Any, ...], flags: list[tuple[str, Any]], callbacks: Sequence[Any], name: str
 ) -> Any:
+    client.check_fork()
     options = _jaxlib.compile_options(devices, 1, len(devices), flags)
     start = time.perf_counter()
     try:

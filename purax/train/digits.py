@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from purax import linen, nn, optim, random
+from purax import dtypes, linen, nn, optim, random
 from purax import numpy as pnp
 from purax.control.jit import jit
+from purax.control.staging import eval_shape
+from purax.core.aval import ShapeDtypeStruct
 from purax.data.batch import batches, number_of_batches, shift_images
 from purax.data.source import Digits, load_digits
-from purax.errors import CheckpointMismatchError, ShapeError
+from purax.errors import CheckpointMismatchError, DTypeError, NonFiniteError, ShapeError
 from purax.train.checkpoint import load_params, restore, save
 from purax.train.checkpoint.format import read_file
 from purax.train.loop import Result, fit
@@ -31,6 +33,7 @@ __all__ = [
     "make_optimizer",
     "predict",
     "save_training",
+    "to_pixels",
     "train_digits",
 ]
 
@@ -241,17 +244,19 @@ def load_model(path: str) -> tuple[Any, dict[str, str]]:
     """
     params, metadata = load_params(path)
     try:
-        kernel = params["Conv_0"]["kernel"]
-        hidden = params["Dense_0"]["kernel"]
-        fits = kernel.shape[:3] == (3, 3, 1) and hidden.shape[0] == 4 * 4 * 2 * kernel.shape[3]
+        model = _model_of(params)
     except (KeyError, TypeError, AttributeError, IndexError):
-        fits = False
-    if not fits:
         raise CheckpointMismatchError(
             f"{path} does not hold a model of digits (Conv_0, Conv_1, Dense_0, Dense_1); "
             "make one by `purax train digits`"
-        )
-    return params, metadata
+        ) from None
+    wanted = eval_shape(model.init, random.key(0), ShapeDtypeStruct((1, *_SHAPE), np.float32))
+    return load_params(path, wanted["params"])[0], metadata
+
+
+def _model_of(params: Any) -> DigitsModel:
+    """The model that parameters belong to, by the sizes of two of them."""
+    return DigitsModel(features=params["Conv_0"]["kernel"].shape[3], hidden=params["Dense_0"]["kernel"].shape[1])
 
 
 def predict(params: Any, images: Any) -> np.ndarray:
@@ -261,7 +266,7 @@ def predict(params: Any, images: Any) -> np.ndarray:
     ----------
     params : nested dict of arrays
         From `load_model`.
-    images : array [n, 8, 8], [n, 8, 8, 1] or [8, 8]
+    images : array [n, 8, 8], [n, 8, 8, 1], [8, 8, 1] or [8, 8]
         Pixels from 0 to 1, or integers from 0 to 16 as in the source of the data.
 
     Returns
@@ -271,8 +276,42 @@ def predict(params: Any, images: Any) -> np.ndarray:
 
     Raises
     ------
+    ShapeError, DTypeError, NonFiniteError
+        If the images are none, as `to_pixels` says.
+    """
+    model = _model_of(params)
+
+    @jit
+    def probabilities(params: Any, images: Any) -> Any:
+        return nn.softmax(model.apply({"params": params}, images))
+
+    images = to_pixels(images)
+    if not len(images):
+        return np.zeros((0, _CLASSES), np.float32)
+    return np.asarray(probabilities(params, images[..., None]))
+
+
+def to_pixels(images: Any) -> np.ndarray:
+    """Bring images into the form that the model was trained on.
+
+    Parameters
+    ----------
+    images : array [n, 8, 8], [n, 8, 8, 1], [8, 8, 1] or [8, 8]
+        Pixels from 0 to 1, or integers from 0 to 16 as in the source of the data.
+
+    Returns
+    -------
+    float32[n, 8, 8]
+        Pixels from 0 to 1.
+
+    Raises
+    ------
     ShapeError
         If the images are not 8 x 8.
+    DTypeError
+        If they are not real numbers.
+    NonFiniteError
+        If a pixel is NaN or infinite.
     """
     images = np.asarray(images)
     given = images.shape
@@ -282,14 +321,13 @@ def predict(params: Any, images: Any) -> np.ndarray:
         images = images[None]
     if images.ndim != 3 or images.shape[1:] != _SHAPE[:2]:
         raise ShapeError(f"images must be 8 x 8 pixels ([n, 8, 8] or [8, 8]), got an array of shape {given}")
-    if images.dtype == np.bool_ or not np.issubdtype(images.dtype, np.number):
-        raise ShapeError(f"images must be numbers, got dtype {images.dtype}")
-    scale = np.float32(16 if np.issubdtype(images.dtype, np.integer) else 1)
-    pixels = (images.astype(np.float32) / scale)[..., None]
-    model = DigitsModel(features=params["Conv_0"]["kernel"].shape[3], hidden=params["Dense_0"]["kernel"].shape[1])
-
-    @jit
-    def probabilities(params: Any, images: Any) -> Any:
-        return nn.softmax(model.apply({"params": params}, images))
-
-    return np.asarray(probabilities(params, pixels))
+    if not (dtypes.issubdtype(images.dtype, np.floating) or images.dtype.kind in "iu"):
+        raise DTypeError(f"images must be real numbers, got dtype {images.dtype}")
+    with np.errstate(over="ignore"):  # what is too large for float32 becomes infinite, and is told below
+        pixels = images.astype(np.float32) / np.float32(16 if images.dtype.kind in "iu" else 1)
+    finite = np.isfinite(pixels).all(axis=(1, 2))
+    if not finite.all():
+        raise NonFiniteError(
+            f"images must be finite, and image {int(np.argmin(finite))} holds a pixel that is NaN or infinite"
+        )
+    return pixels

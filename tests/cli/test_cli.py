@@ -72,6 +72,11 @@ def test_images_are_drawn_with_letters():
         (["predict", "{model}", "{folder}/absent.npy"], "there is no file"),
         (["predict", "{model}", "{folder}/text.npy"], "is no NumPy array file"),
         (["predict", "{model}", "{folder}/wrong.npy"], "images must be 8 x 8 pixels"),
+        (["predict", "{model}", "{folder}/empty.npy"], "empty.npy holds no images"),
+        (["predict", "{model}", "{folder}/nan.npy"], "image 1 holds a pixel that is NaN"),
+        (["predict", "{model}", "{folder}/complex.npy"], "images must be real numbers"),
+        (["predict", "{model}", "{folder}/scalar.npy"], "images must be 8 x 8 pixels"),
+        (["predict", "{folder}/retyped.safetensors"], "its checksum is not the one it was written with"),
         (["predict", "{model}", "--index", "400"], "there is no image 400; there are 359"),
         (["predict", "{folder}/text.npy"], "does not hold whole safetensors data"),
     ],
@@ -79,6 +84,12 @@ def test_images_are_drawn_with_letters():
 def test_errors_are_one_line_without_a_traceback(words, message, folder, tmp_path, capsys):
     (tmp_path / "text.npy").write_text("hello")
     np.save(tmp_path / "wrong.npy", np.zeros((2, 28, 28)))
+    np.save(tmp_path / "empty.npy", np.zeros((0, 8, 8)))
+    np.save(tmp_path / "nan.npy", np.stack([np.zeros((8, 8)), np.full((8, 8), np.nan)]))
+    np.save(tmp_path / "complex.npy", np.zeros((2, 8, 8), complex))
+    np.save(tmp_path / "scalar.npy", np.float32(1))
+    whole = (folder / "params.safetensors").read_bytes()
+    (tmp_path / "retyped.safetensors").write_bytes(whole.replace(b'"F32"', b'"I32"', 1))
     names = {"folder": str(tmp_path), "model": str(folder / "params.safetensors")}
     assert main([word.format(**names) for word in words]) == 1
     err = capsys.readouterr().err
@@ -165,6 +176,35 @@ def test_an_interrupt_keeps_the_parameters_of_the_last_epoch(tmp_path):
     assert "Traceback" not in err
     assert main(["predict", str(path), "--index", "0"]) == 0
     assert (tmp_path / "checkpoint.safetensors").exists()
+
+
+LOADING = """
+import signal, sys
+sys.argv[:] = sys.argv[2:]
+if sys.argv.pop() == "ignored":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+import purax
+while_loading = signal.getsignal(signal.SIGINT)
+from purax.cli import main
+main(["cache", "info"])
+print(while_loading, signal.getsignal(signal.SIGINT), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "before", "expected"),
+    [
+        ("-m", "usual", (signal.SIG_DFL, signal.default_int_handler)),
+        ("/usr/bin/purax", "usual", (signal.SIG_DFL, signal.default_int_handler)),
+        ("script.py", "usual", (signal.default_int_handler, signal.default_int_handler)),
+        ("-m", "ignored", (signal.SIG_IGN, signal.SIG_IGN)),
+    ],
+)
+def test_an_interrupt_of_a_command_that_is_being_loaded_ends_it_without_a_traceback(command, before, expected):
+    environment = os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(purax.__file__))}
+    words = [sys.executable, "-c", LOADING, "", command, before]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    assert done.stderr.strip() == " ".join(map(str, expected)), done.stderr
 
 
 def test_resuming_with_other_settings_is_refused(folder, capsys):

@@ -153,6 +153,14 @@ def test_uniform_draws_stay_below_the_upper_limit():
         assert draws.max() < 1
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, purax.jit], ids=["eager", "jit"])
+def test_half_precision_draws_between_limits_are_rounded_once(wrap):
+    low, high = np.float16(-3.1), np.float16(5.7)
+    unit = np.asarray(random.uniform(KEY, (N,), "float16"))
+    have = np.asarray(wrap(lambda key: random.uniform(key, (N,), "float16", low, high))(KEY))
+    np.testing.assert_array_equal(have, (unit.astype(np.float64) * (high - low) + low).astype(np.float16))
+
+
 def test_matrices_are_orthogonal_and_vectors_have_their_covariance():
     q = np.asarray(random.orthogonal(KEY, 4, (3,)))
     np.testing.assert_allclose(q @ q.transpose(0, 2, 1), np.broadcast_to(np.eye(4), (3, 4, 4)), atol=1e-5)

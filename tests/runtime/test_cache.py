@@ -39,6 +39,16 @@ def test_damaged_files_count_as_absent_and_go(folder):
     assert seen == [events.CacheMiss("a.purax", "damaged file", where="disk")]
 
 
+def test_a_program_is_found_under_its_own_name_only(folder):
+    for name in "ab":
+        cache.store(name, b"program " + name.encode())
+    one, other = folder / "a.purax", folder / "b.purax"
+    swapped = one.read_bytes(), other.read_bytes()
+    one.write_bytes(swapped[1])
+    other.write_bytes(swapped[0])
+    assert cache.load("a") is None and cache.load("b") is None and not list(folder.iterdir())
+
+
 def test_the_least_recently_used_go_first(folder):
     config.update("cache_max_size", 5000)
     for index in range(4):

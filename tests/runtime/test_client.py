@@ -16,6 +16,9 @@ from purax.sharding import Mesh, SingleDeviceSharding
 BARE = "import sys, types; m = types.ModuleType('purax'); m.__path__ = sys.argv[1:]; sys.modules['purax'] = m\n"
 
 
+COUNT = "from purax.runtime import client; print(client.device_count())"
+
+
 def in_a_process(code, **environment):
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("PURAX_", "XLA_", "NPROC"))}
     return subprocess.run(
@@ -56,6 +59,73 @@ def test_the_default_device_follows_the_context(choose):
         assert client.default_placement() is None
 
 
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        ("--xla_cpu_no_such=1", "'--xla_cpu_no_such'"),
+        ("--xla_dump_hlo_as_text --xla_foo", "'--xla_foo'"),
+        ("-xla_dump_hlo_as_text", "'-xla_dump_hlo_as_text'"),
+        ("--xla_dump_hlo_as_text stray", "'stray'"),
+        ("no_such_file", "'no_such_file'"),
+    ],
+)
+def test_flags_that_xla_would_end_the_process_for_are_named(flags, named):
+    done = in_a_process(COUNT, XLA_FLAGS=flags)
+    assert (
+        done.returncode == 1 and f"SettingValueError: the environment variable XLA_FLAGS holds {named}" in done.stderr
+    )
+
+
+def test_flags_may_stand_in_a_file(tmp_path):
+    (tmp_path / "flags").write_text("--xla_force_host_platform_device_count=3\n--xla_dump_disable_metadata=true\n")
+    assert out_of_a_process(COUNT, XLA_FLAGS=str(tmp_path / "flags")) == ["3"]
+
+
+FORK = """
+import os, signal, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 says what the error below says
+import numpy as np
+import purax
+from purax import numpy as pnp
+
+def child(run):
+    process = os.fork()
+    if not process:
+        signal.alarm(60)
+        try:
+            run()
+        except purax.errors.ForkedProcessError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+x = np.ones((300, 300), np.float32)
+square = purax.jit(lambda x: x @ x)
+print(child(lambda: square(x).block_until_ready()))
+y = square(x).block_until_ready()
+for run in (
+    lambda: np.asarray(y),
+    lambda: pnp.add(1, 2),
+    lambda: square(x),
+    lambda: square.lower(x).compile()(x),
+    lambda: y @ y,
+    lambda: purax.jit(pnp.tan)(x),
+    lambda: purax.pmap(lambda x: x + 1)(x[:2]),
+):
+    print(child(run))
+print(square(x)[0, 0])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are of Unix")
+def test_a_fork_reads_arrays_and_is_refused_what_would_hang():
+    done = subprocess.run(
+        [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=300,
+        env=os.environ | {"PURAX_NUM_CPU_DEVICES": "2", "PYTHONPATH": os.path.dirname(purax.__path__[0])},
+    )  # fmt: skip
+    assert done.stdout.split() == ["0", "0", "0", "1", "1", "1", "1", "1", "300.0"], done.stderr
+
+
 @pytest.mark.devices
 def test_a_mesh_of_the_first_devices():
     mesh = client.make_mesh((2, 2), ("x", "y"))
@@ -80,9 +150,6 @@ def test_settings_that_shape_a_backend_are_sealed_by_its_start():
     client.devices()
     with pytest.raises(errors.SealedSettingError):
         config.update("num_cpu_devices", 3)
-
-
-COUNT = "from purax.runtime import client; print(client.device_count())"
 
 
 def test_the_number_of_cpu_devices_comes_from_settings_or_xla_flags():

@@ -4,7 +4,7 @@ import pytest
 
 from purax import tree
 from purax.data import load_digits
-from purax.errors import CheckpointMismatchError, ShapeError
+from purax.errors import CheckpointMismatchError, DTypeError, NonFiniteError, ShapeError
 from purax.train import checkpoint
 from purax.train.digits import Settings, load_model, predict, save_training, train_digits
 
@@ -45,8 +45,22 @@ def test_saved_parameters_label_images_of_any_usual_form(trained, tmp_path):
     np.testing.assert_allclose(predict(params, sixteenths[0]), rows[:1], rtol=1e-4, atol=1e-6)
     with pytest.raises(ShapeError, match=r"8 x 8 pixels .* shape \(28, 28\)"):
         predict(params, np.zeros((28, 28)))
-    with pytest.raises(ShapeError, match="must be numbers"):
-        predict(params, np.full((8, 8), "x"))
+    for wrong in (np.full((8, 8), "x"), np.ones((8, 8), complex), np.ones((8, 8), bool), np.ones((8, 8), "m8[s]")):
+        with pytest.raises(DTypeError, match="must be real numbers"):
+            predict(params, wrong)
+    for wrong in (np.nan, np.inf, 1e300):
+        with pytest.raises(NonFiniteError, match="image 1 holds"):
+            predict(params, np.stack([np.zeros((8, 8)), np.full((8, 8), wrong)]))
+    assert predict(params, np.zeros((0, 8, 8))).shape == (0, 10)
+
+
+def test_a_file_of_another_model_is_refused(trained, tmp_path):
+    params = trained[0].state.params
+    narrow = {**params, "Dense_1": {"kernel": np.ones((64, 9), np.float32), "bias": np.ones(9, np.float32)}}
+    for wrong in (narrow, tree.map(lambda x: np.asarray(x).view(np.int32), params), {"a": np.zeros(2)}):
+        checkpoint.save_params(tmp_path / "params.safetensors", wrong)
+        with pytest.raises(CheckpointMismatchError):
+            load_model(str(tmp_path / "params.safetensors"))
 
 
 def test_a_resumed_training_ends_where_an_uninterrupted_one_ends_bit_for_bit(tmp_path):

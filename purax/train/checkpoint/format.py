@@ -43,16 +43,17 @@ _DTYPES: dict[str, Any] = {
     "C64": np.complex64,
 }
 _STORABLE = {np.dtype(dtype).name for dtype in _DTYPES.values()}
-_CHECKSUM = "purax.crc32"
+_CHECKSUM = "purax.checksum"
 _VIEWED = "purax.dtypes"
 
 
 def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
+    """CRC-32 of names, dtypes, shapes and elements."""
     value = 0
     for name in sorted(arrays):
-        value = zlib.crc32(
-            np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data, zlib.crc32(name.encode(), value)
-        )
+        array = arrays[name]
+        value = zlib.crc32(f"{name} {array.dtype.name} {array.shape}".encode(), value)
+        value = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, value)
     return f"{value:08x}"
 
 

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flags of XLA that a user sets by the environment variable XLA_FLAGS, checked before a backend starts."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shlex
+
+from purax import errors
+from purax.lazy import lazy
+
+__all__ = ["check"]
+
+_jaxlib = lazy("purax.runtime._jaxlib")
+
+
+def check() -> None:
+    """Refuse what XLA would end the process for: flags that it does not know, and words that are no flags."""
+    text = os.environ.get("XLA_FLAGS", "").strip()
+    if text and not text.startswith("-"):  # the name of a file that holds the flags
+        try:
+            text = pathlib.Path(text).read_text(encoding="utf-8")
+        except OSError as error:
+            why = f"It does not begin with '-', so XLA takes it for the name of a file with flags ({error.strerror})."
+            raise errors.SettingValueError(_explain(text, why)) from None
+    for word in shlex.split(text):
+        name = word.partition("=")[0]
+        if not name.startswith("--"):
+            raise errors.SettingValueError(_explain(word, "XLA's flags are written --name=value."))
+        if not _jaxlib.has_flag(name.removeprefix("--")):
+            raise errors.SettingValueError(_explain(name, f"jaxlib {_jaxlib.VERSION} has no such flag."))
+
+
+def _explain(word: str, why: str) -> str:
+    return errors.explain(
+        f"the environment variable XLA_FLAGS holds {word!r}.", why, "correct the name or leave it out."
+    )
