@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes, errors
-from purax.core.aval import ShapedArray, array_aval
+from purax.core.aval import ShapedArray, array_aval, host_aval
 from purax.core.hooks import hooks
 from purax.core.operators import Operators
 from purax.core.source import current_source, format_source
@@ -280,14 +280,7 @@ def aval_of(x: Any) -> ShapedArray:
     if kind is float or kind is int or kind is bool or kind is complex:
         return _scalar_aval(kind)
     if isinstance(x, (np.ndarray, np.generic)):
-        if kind is not np.ndarray and isinstance(x, np.ma.MaskedArray):
-            raise ValueError(
-                "numpy masked arrays are not supported as direct inputs to purax functions. Use arr.filled() to convert the value to a standard numpy array."
-            )
-        aval = array_aval(x.shape, dtypes.narrow(x.dtype))
-        if not aval.hlo and aval.dtype != dtypes.float0:
-            raise errors.NonArrayArgumentError(f"{x!r} of dtype {x.dtype} is not a valid array type")
-        return aval
+        return host_aval(x)
     if isinstance(x, (bool, int, float, complex)):
         base = next(k for k in (bool, int, float, complex) if isinstance(x, k))
         return _scalar_aval(base)

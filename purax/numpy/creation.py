@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
-from purax.core.aval import array_aval
+from purax.core.aval import array_aval, refuse_masked
 from purax.core.hooks import hooks
 from purax.core.trace import Tracer, aval_of
 from purax.lazy import lazy
@@ -182,6 +182,7 @@ def _plain(value: Any, dtype: Any) -> np.ndarray:
 
 
 def _of_host(value: Any, dtype: Any, original: Any = None) -> Any:
+    refuse_masked(value)
     own = value.dtype
     if own not in dtypes.HLO_NAMES and own.newbyteorder("=") not in dtypes.HLO_NAMES:
         if original is None or own.kind in "OUSV":
@@ -209,6 +210,8 @@ def _from_sequence(value: Any, dtype: Any) -> Any:
             dtype = dtypes.python_scalar_dtype(max(kinds, key=_ORDER.__getitem__)) if kinds else dtypes.default_float()
         return _of_nested(value, dtype)
     if all(isinstance(item, _HOST) for item in items):
+        for item in items:
+            refuse_masked(item)
         if dtype is None:
             if any(getattr(item, "dtype", np.dtype(bool)).kind in "OUS" for item in items):
                 raise _no_array(value, "object")
@@ -584,12 +587,12 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
 
 
 def _host_dtype(dtype: Any) -> Any:
-    """NumPy's dtype of the same name: `float` means 8 bytes in a buffer."""
-    return (
-        dtype
-        if isinstance(dtype, (str, type, np.dtype)) and dtype in (float, int, complex, bool)
-        else dtypes.named(dtype)
-    )
+    """NumPy's dtype of the same name: `float` means 8 bytes in a buffer, and the byte order is that of the buffer."""
+    if isinstance(dtype, (str, type, np.dtype)) and dtype in (float, int, complex, bool):
+        return dtype
+    native = dtypes.named(dtype)
+    swapped = native.newbyteorder()
+    return swapped if swapped == dtype else native
 
 
 def fromfile(*args: Any, **kwargs: Any) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.config import current as settings
-from purax.core.aval import array_aval
+from purax.core.aval import array_aval, refuse_masked
 from purax.core.hooks import hooks
 from purax.core.trace import Tracer, aval_of
 from purax.numpy import _ops as ops
@@ -150,9 +150,12 @@ def _element(e: Any) -> Any:
         raise TypeError(f"purax arrays have no named fields: an index cannot be a string; got {e!r}")
     if isinstance(e, (list, tuple)):
         leaves = _leaves(e)
+        for leaf in leaves:
+            refuse_masked(leaf)
         traced = any(hasattr(leaf, "aval") for leaf in leaves)
         e = hooks.numpy.asarray(e) if traced else np.asarray(e, None if leaves else np.int32)
     if isinstance(e, (np.ndarray, np.generic)):
+        refuse_masked(e)
         if e.dtype != np.bool_ and not dtypes.is_integer(e.dtype):
             raise TypeError(f"Indexer must have integer or boolean type, got indexer with type {e.dtype}")
         return int(e) if e.ndim == 0 and e.dtype != np.bool_ else np.asarray(e)

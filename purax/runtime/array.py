@@ -161,9 +161,12 @@ class Array(Operators):
         value = self._np
         if value is None:
             value = self._read()
-        if value.flags.writeable or value.base is None:
-            # The caller gets a view: a read-only array that owns its memory could be made writable again.
-            owner = value if value.base is None else value.base
+        owner = value.base
+        if value.flags.writeable or owner is None or (type(owner) is _ndarray and owner.flags.writeable):
+            # The caller gets a view: a read-only array that owns its memory could be made writable again, and so could a
+            # view of a writable one.
+            if owner is None:
+                owner = value
             if isinstance(owner, _ndarray):
                 owner.setflags(write=False)
             value = value.view()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
-from purax.core.aval import ShapedArray, array_aval
+from purax.core.aval import ShapedArray, array_aval, host_aval, refuse_masked
 from purax.core.trace import aval_of
 from purax.lazy import lazy
 from purax.runtime import buffers, client
@@ -308,8 +308,9 @@ def _piece(value: Any, dtype: Any) -> tuple[np.ndarray, ShapedArray]:
     """A host value (of random keys, the words) and its aval; of `dtype` if one is given."""
     if isinstance(getattr(value, "dtype", None), dtypes.KeyDtype):
         return value.host, value.aval
+    refuse_masked(value)
     host = np.asarray(value, dtype)
-    return host, array_aval(host.shape, dtypes.narrow(host.dtype) if dtype is None else host.dtype)
+    return host, host_aval(host) if dtype is None else array_aval(host.shape, host.dtype)
 
 
 def make_array_from_process_local_data(
@@ -325,6 +326,7 @@ def make_array_from_process_local_data(
     global_shape : sequence of int, optional
         Shape of the whole; by default each cut axis is as many times longer as there are groups of processes along it.
     """
+    refuse_masked(local_data)
     local_data = np.asarray(local_data)
     if sharding.is_fully_addressable:
         return device_put(local_data, sharding)
@@ -339,7 +341,7 @@ def make_array_from_process_local_data(
     if global_shape is None:
         global_shape = [size * cut // len(own) for size, cut, own in zip(local_data.shape, cuts, held, strict=True)]
     piece = sharding.shard_shape(tuple(global_shape))
-    aval = array_aval(piece, dtypes.narrow(local_data.dtype))
+    aval = host_aval(local_data).update(shape=piece)
     parts = []
     for device, place in places.items():
         starts = [own.index(position) * size for own, position, size in zip(held, place, piece, strict=True)]
