@@ -17,6 +17,7 @@ from purax.core.axes import ManualAxisType
 
 __all__ = [
     "AbstractToken", "ShapeDtypeStruct", "ShapedArray", "array_aval", "host_aval", "refuse_masked", "token_aval",
+    "unwrapped",
 ]  # fmt: skip
 
 _NO_AXES: frozenset[str] = frozenset()
@@ -175,6 +176,12 @@ def refuse_masked(value: Any) -> None:
                 "fill them first: x.filled(value); or pass x.data and x.mask, and use where=.",
             )
         )
+
+
+def unwrapped(x: Any) -> Any:
+    """The array that an object with `__purax_array__` or `__jax_array__` stands for; anything else itself."""
+    convert = getattr(x, "__purax_array__", None) or getattr(x, "__jax_array__", None)
+    return x if convert is None or isinstance(x, type) else unwrapped(convert())
 
 
 class AbstractToken:

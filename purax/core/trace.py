@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes, errors
-from purax.core.aval import ShapedArray, array_aval, host_aval
+from purax.core.aval import ShapedArray, array_aval, host_aval, unwrapped
 from purax.core.hooks import hooks
 from purax.core.operators import Operators
 from purax.core.source import current_source, format_source
@@ -284,7 +284,7 @@ def aval_of(x: Any) -> ShapedArray:
     if isinstance(x, (bool, int, float, complex)):
         base = next(k for k in (bool, int, float, complex) if isinstance(x, k))
         return _scalar_aval(base)
-    convert = getattr(x, "__purax_array__", None) or getattr(x, "__jax_array__", None)
-    if convert is not None and not isinstance(x, type):
-        return aval_of(convert())
+    array = unwrapped(x)
+    if array is not x:
+        return aval_of(array)
     raise errors.NonArrayArgumentError(f"{x!r} of type {kind.__module__}.{kind.__qualname__} is not a valid array type")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
-from purax.core.aval import array_aval, refuse_masked
+from purax.core.aval import array_aval, refuse_masked, unwrapped
 from purax.core.hooks import hooks
 from purax.core.trace import Tracer, aval_of
 from purax.lazy import lazy
@@ -154,9 +154,9 @@ def _from_value(value: Any, dtype: Any) -> Any:
         return transfer.put(_plain(value, dtype), array_aval((), dtype))
     if value is None:
         raise ValueError("None is not a valid value for purax.numpy.array")
-    given = getattr(value, "__purax_array__", None) or getattr(value, "__jax_array__", None)
-    if given is not None and not isinstance(value, (type, np.ndarray, np.generic)):
-        return array(given(), dtype)
+    given = unwrapped(value)
+    if given is not value:
+        return array(given, dtype)
     if isinstance(value, (list, tuple)) and value:
         return _from_sequence(value, dtype)
     if isinstance(value, (list, tuple)):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
+from purax.core.aval import unwrapped
 from purax.numpy import _ops as ops
 from purax.numpy.alias import alias
 from purax.numpy.arithmetic import ldexp, sign_bit
@@ -522,6 +523,7 @@ def iscomplexobj(x: Any) -> bool:
     """Whether the dtype is complex."""
     if x is None:
         return False
+    x = unwrapped(x)
     dtype = getattr(x, "dtype", None)
     if dtype is None:
         dtype = (

@@ -17,7 +17,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.config import current as settings
-from purax.core.aval import array_aval, refuse_masked
+from purax.core.aval import array_aval, refuse_masked, unwrapped
 from purax.core.hooks import hooks
 from purax.core.trace import Tracer, aval_of
 from purax.numpy import _ops as ops
@@ -164,9 +164,9 @@ def _element(e: Any) -> Any:
         if dtypes.is_key(dtype) or not (dtypes.is_bool(dtype) or dtypes.is_integer(dtype)):
             raise TypeError(f"Indexer must have integer or boolean type, got indexer with type {dtype}")
         return e
-    convert = getattr(e, "__purax_array__", None) or getattr(e, "__jax_array__", None)
-    if convert is not None and not isinstance(e, type):
-        return _element(convert())
+    array = unwrapped(e)
+    if array is not e:
+        return _element(array)
     if isinstance(e, (float, complex)):
         raise TypeError(f"Indexer must have integer or boolean type, got indexer with type {type(e).__name__}")
     try:

@@ -20,7 +20,7 @@ import numpy as np
 from purax import dtypes, errors
 from purax.config import current as settings
 from purax.contexts import numpy_dtype_promotion
-from purax.core.aval import array_aval
+from purax.core.aval import array_aval, unwrapped
 from purax.core.hooks import hooks
 from purax.core.trace import aval_of
 from purax.core.trace import current as current_trace
@@ -96,12 +96,9 @@ def refuse(name: str, **given: Any) -> None:
 
 def as_operand(x: Any) -> Any:
     """The Array or Tracer that a checked operand stands for."""
-    if hasattr(x, "aval"):
-        return x
-    given = getattr(x, "__purax_array__", None) or getattr(x, "__jax_array__", None)
-    if given is not None and not isinstance(x, (type, *_ARRAYS)):
-        return as_operand(given())
-    return hooks.as_array(x)
+    if not hasattr(x, "aval"):
+        x = unwrapped(x)
+    return x if hasattr(x, "aval") else hooks.as_array(x)
 
 
 # ---- one operand

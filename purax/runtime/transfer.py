@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
-from purax.core.aval import ShapedArray, array_aval, host_aval, refuse_masked
+from purax.core.aval import ShapedArray, array_aval, host_aval, refuse_masked, unwrapped
 from purax.core.trace import aval_of
 from purax.lazy import lazy
 from purax.runtime import buffers, client
@@ -173,9 +173,9 @@ def device_put(value: Any, target: Any = None) -> Array:
     aval = aval_of(value)
     if placement is not None:
         placement.sharding.shard_shape(aval.shape)
-    converted = getattr(value, "__purax_array__", None) or getattr(value, "__jax_array__", None)
-    if converted is not None and not isinstance(value, (np.ndarray, np.generic)):
-        return device_put(converted(), placement)
+    array = unwrapped(value)
+    if array is not value:
+        return device_put(array, placement)
     return put(value, aval, placement)
 
 

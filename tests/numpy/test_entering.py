@@ -70,3 +70,29 @@ def test_dtypes_are_named_in_any_byte_order_and_are_those_of_the_machine():
 def test_frombuffer_reads_the_byte_order_that_is_named(dtype):
     data = np.array([1, 2, 77], dtype)
     assert pnp.frombuffer(data.tobytes(), dtype).tolist() == [1, 2, 77]
+
+
+class Wrapped:
+    """An object of the array protocol, with nothing else that an array has."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __purax_array__(self):
+        return pnp.asarray(self.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "wrapped"),
+    [
+        (pnp.shape, ([[1, 2]],), 1), (pnp.ndim, ([[1, 2]],), 1), (pnp.size, ([[1, 2]],), 1), (pnp.iscomplexobj, ([1j],), 1),
+        (pnp.isrealobj, ([1j],), 1), (pnp.convolve, ([1, 2], [3, 4]), 2), (pnp.correlate, ([1, 2], [3, 4]), 2),
+        (pnp.interp, (1.5, [1, 2], [3, 4]), 3), (pnp.delete, ([1, 2, 3], 1), 2), (pnp.insert, ([1, 2, 3], 1, 7), 3),
+        (pnp.diag_indices_from, ([[1, 2], [3, 4]],), 1), (pnp.tril_indices_from, ([[1, 2], [3, 4]],), 1),
+        (pnp.triu_indices_from, ([[1, 2], [3, 4]],), 1), (pnp.take, ([1, 2, 3], 1), 2), (pnp.isscalar, (1,), 1),
+    ],
+)  # fmt: skip
+def test_functions_take_objects_of_the_array_protocol(function, arguments, wrapped):
+    plain = [np.asarray(a) for a in arguments]
+    found = function(*[Wrapped(a) if k < wrapped else a for k, a in enumerate(plain)])
+    np.testing.assert_array_equal(found, function(*[pnp.asarray(a) for a in plain]))
