@@ -22,6 +22,7 @@ from purax.config import current as settings
 from purax.contexts import numpy_dtype_promotion
 from purax.core.aval import array_aval, unwrapped
 from purax.core.hooks import hooks
+from purax.core.source import here
 from purax.core.trace import aval_of
 from purax.core.trace import current as current_trace
 from purax.numpy import _ops as ops
@@ -129,7 +130,7 @@ def _scalar(value: Any, dtype: Any, weak: bool) -> Any:
         limits = dtypes.iinfo(dtype)
         raise errors.IntegerOverflowError(
             errors.explain(
-                f"the Python integer {value} is out of bounds for {dtype}.",
+                f"the Python integer {value} is out of bounds for {dtype}, at {here()}.",
                 f"an array of {dtype} holds {limits.min} to {limits.max}.",
                 "convert the array to a wider dtype, or the integer to an array, first.",
             )
@@ -248,7 +249,7 @@ def _join_shapes(name: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, .
                     written = ", ".join(str(tuple(s)) for s in shapes)
                     raise errors.ShapeError(
                         errors.explain(
-                            f"{name} got incompatible shapes for broadcasting: {written}.",
+                            f"{name} got incompatible shapes for broadcasting: {written}, at {here()}.",
                             f"sizes {joined[axis]} and {size} meet at axis {axis - rank}.",
                         )
                     )
@@ -260,7 +261,7 @@ def _check_ranks(name: str, shapes: tuple[tuple[int, ...], ...], mode: str) -> N
     if len({len(shape) for shape in shapes if shape}) < 2:
         return
     message = errors.explain(
-        f"{name}: operands with shapes {' '.join(str(s) for s in shapes)} require rank promotion.",
+        f"{name}: operands with shapes {' '.join(str(s) for s in shapes)} require rank promotion, at {here()}.",
         f"numpy_rank_promotion is {mode!r}.",
         "add the missing axes, such as by x[None, :].",
     )
@@ -292,7 +293,7 @@ def broadcast_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
     tail = shape[len(shape) - len(own) :]
     if len(own) > len(shape) or any(a not in (1, b) for a, b in zip(own, tail, strict=True)):
         raise errors.ShapeError(
-            f"broadcast_to got incompatible shapes for broadcasting: {own} does not broadcast to {shape}"
+            f"broadcast_to got incompatible shapes for broadcasting, at {here()}: {own} does not broadcast to {shape}"
         )
     return spread(x, shape)
 
