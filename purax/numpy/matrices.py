@@ -24,6 +24,8 @@ __all__ = [
 
 def _band(rows: int, columns: int, k: Any, compare: Any) -> Any:
     """A boolean matrix: where ``row + k`` compares to ``column``."""
+    if isinstance(k, int):  # beyond the corners all diagonals are alike
+        k = min(max(k, -rows), columns)
     integer = dtypes.default_int()
     row = ops.broadcasted_iota(integer, (rows, columns), 0)
     column = ops.broadcasted_iota(integer, (rows, columns), 1)
