@@ -29,6 +29,7 @@ from purax.numpy.promotion import (
 )
 from purax.primitives.shape import canonical_shape
 from purax.runtime import dlpack, transfer
+from purax.runtime.array import Array
 from purax.transforms.vmap import vmap
 
 __all__ = [
@@ -361,7 +362,10 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, ou
             )  # fmt: skip
     else:
         filled = ops.convert_element_type(as_operand(value), own_dtype)
-    return placed(broadcast_to_shape(filled, sizes), out_sharding if device is None else device)
+    target = out_sharding if device is None else device
+    if target is None and shape is None and type(a) is Array and a.committed:
+        target = a.sharding
+    return placed(broadcast_to_shape(filled, sizes), target)
 
 
 # ---- ranges

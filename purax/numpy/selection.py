@@ -178,7 +178,9 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     count = len(cases)
     if mode == "raise":
         if isinstance(a, Tracer):
-            a = a._known(errors.ConcretizationTypeError, "an index of choose with mode='raise'", "give mode='wrap' or 'clip'")
+            a = a._known(
+                errors.ConcretizationTypeError, "an index of choose with mode='raise'", "give mode='wrap' or 'clip'"
+            )
         known = np.asarray(a)
         if known.size and not (0 <= known.min() and known.max() < count):
             raise ValueError(

@@ -51,7 +51,9 @@ def test_a_known_index_outside_raises_at_once_and_traced(use, place, known):
     if type(index) is int and use in ("take_along_axis", "put_along_axis", "segment_sum", "segment_max", "Embed"):
         index = np.int32(index)
     for run in (function, lambda i: jit(lambda: function(i))()):
-        with pytest.raises(errors.IndexOutOfBoundsError, match=rf"index {index if np.ndim(index) == 0 else index[0]} .*axis 0 "):
+        with pytest.raises(
+            errors.IndexOutOfBoundsError, match=rf"index {index if np.ndim(index) == 0 else index[0]} .*axis 0 "
+        ):
             run(index)
 
 
@@ -82,7 +84,10 @@ def test_an_explicit_mode_always_wins(kind, debug):
 
 
 def test_a_slice_that_would_leave_the_array_names_itself_and_the_line():
-    with pytest.raises(errors.IndexOutOfBoundsError, match=r"slice of 2 elements at index 2 .*axis 0 with size 3, at .*test_index_rule.py"):
+    with pytest.raises(
+        errors.IndexOutOfBoundsError,
+        match=r"slice of 2 elements at index 2 .*axis 0 with size 3, at .*test_index_rule.py",
+    ):
         lax.dynamic_slice(X, (2,), (2,))
     assert lax.dynamic_slice(X, (-2,), (2,)).tolist() == [1, 2]
     assert lax.dynamic_slice(X, (pnp.asarray(2),), (2,)).tolist() == [1, 2]
