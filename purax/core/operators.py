@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from purax.core.aval import ShapedArray
 from purax.core.hooks import hooks
 
 __all__ = ["Operators", "defer"]
@@ -29,7 +30,7 @@ class Operators:
     """Mixin of Array and Tracer."""
 
     __slots__ = ()
-    aval: Any
+    aval: ShapedArray
 
     # --- arithmetic
 
@@ -171,11 +172,46 @@ class Operators:
         return hooks.numpy.index_update(self)
 
     def __contains__(self, item: Any) -> bool:
-        if self.aval.ndim != 1 or getattr(item, "ndim", 0):
+        if self.aval.ndim != 1 or getattr(item, "ndim", 0) != 0:
             raise ValueError("`in` looks for a scalar in an array with one axis; write (x == item).any() for others")
         return bool(hooks.numpy.any(hooks.numpy.equal(self, item)))
 
     # --- attributes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        """Data type."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.aval.size
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether the value comes from Python scalars only, and so gives way in promotion."""
+        return self.aval.weak_type
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return int(self.aval.dtype.itemsize)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.aval.size * int(self.aval.dtype.itemsize)
 
     @property
     def T(self) -> Any:

@@ -70,41 +70,6 @@ class Tracer(Operators):
     __array_priority__ = 1000
     has_tangent = False
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape."""
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        """Data type."""
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self.aval.size
-
-    @property
-    def weak_type(self) -> bool:
-        """Whether the value comes from Python scalars only."""
-        return self.aval.weak_type
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes per element."""
-        return int(self.aval.dtype.itemsize)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.aval.size * self.itemsize
-
     def concrete(self) -> Any:
         """The Array behind this tracer when its value is known (eager transforms), else None."""
         return None
@@ -191,6 +156,16 @@ class Tracer(Operators):
     def tolist(self) -> Any:
         """The elements as nested lists of Python scalars."""
         return self._detached(errors.ConcretizationTypeError, "a Python list", "keep it an array").tolist()
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        """The elements as raw bytes."""
+        known = self._detached(errors.ConcretizationTypeError, "bytes", "keep it an array")
+        return np.asarray(known).tobytes(order)
+
+    def __reduce__(self) -> Any:
+        raise errors.ConcretizationTypeError(
+            _concrete_message(self, "a pickle", "pickle it outside of the transformation")
+        )
 
     def block_until_ready(self) -> Any:
         """Wait for the value, if there is one."""

@@ -42,43 +42,6 @@ class Array(Operators):
     _fate: str  # set only once the array is gone: what happened to it
     __array_priority__ = 100
 
-    # ---- what it is
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape."""
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        """Data type."""
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self.aval.size
-
-    @property
-    def weak_type(self) -> bool:
-        """Whether the value comes from Python scalars only, and so gives way in promotion."""
-        return self.aval.weak_type
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes per element."""
-        return int(self.aval.dtype.itemsize)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.aval.size * int(self.aval.dtype.itemsize)
-
     # ---- where it is
 
     @property
