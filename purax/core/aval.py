@@ -160,7 +160,7 @@ def host_aval(value: Any) -> ShapedArray:
     aval = array_aval(value.shape, dtypes.narrow(value.dtype))
     if aval.hlo or aval.dtype == dtypes.float0:
         return aval
-    native = value.dtype.newbyteorder("=")
+    native = dtypes.native(value.dtype)
     if native not in dtypes.HLO_NAMES:
         raise errors.NonArrayArgumentError(f"{value!r} of dtype {value.dtype} is not a valid array type")
     return array_aval(value.shape, dtypes.narrow(native))
@@ -227,7 +227,7 @@ class ShapeDtypeStruct:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.shape = tuple(shape)
-        self.dtype = dtype if isinstance(dtype, dtypes.KeyDtype) else np.dtype(dtype).newbyteorder("=")
+        self.dtype = dtype if isinstance(dtype, dtypes.KeyDtype) else dtypes.native(np.dtype(dtype))
         self.sharding = sharding
         self.weak_type = weak_type
 

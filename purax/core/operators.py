@@ -213,6 +213,62 @@ class Operators:
         """Bytes of all elements."""
         return self.aval.size * int(self.aval.dtype.itemsize)
 
+    # Where a value lies is known of arrays only, which override these.
+
+    @property
+    def sharding(self) -> Any:
+        """How it is spread over devices."""
+        raise _placeless("sharding")
+
+    @property
+    def device(self) -> Any:
+        """Its device; the sharding when there are several."""
+        raise _placeless("device")
+
+    def devices(self) -> set[Any]:
+        """The set of its devices."""
+        raise _placeless("devices")
+
+    @property
+    def committed(self) -> bool:
+        """Whether it was put on its devices on purpose."""
+        raise _placeless("committed")
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether this process can read all of it."""
+        raise _placeless("is_fully_addressable")
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each of its devices holds all of it."""
+        raise _placeless("is_fully_replicated")
+
+    @property
+    def addressable_shards(self) -> list[Any]:
+        """The pieces on the devices of this process."""
+        raise _placeless("addressable_shards")
+
+    @property
+    def global_shards(self) -> list[Any]:
+        """The pieces on all devices."""
+        raise _placeless("global_shards")
+
+    def addressable_data(self, index: int) -> Any:
+        """The piece on one device of this process."""
+        raise _placeless("addressable_data")
+
+    def to_device(self, device: Any, *, stream: Any = None) -> Any:
+        """The same value on another device."""
+        raise _placeless("to_device")
+
+    def copy_to_host_async(self) -> None:
+        """Begin a copy to the host, where there are elements."""
+
+    def item(self, *index: Any) -> Any:
+        """One element as a Python scalar."""
+        raise _placeless("item")
+
     @property
     def T(self) -> Any:
         """Axes reversed."""
@@ -424,6 +480,12 @@ class Operators:
     def argmin(self, axis: Any = None, out: None = None, keepdims: Any = None) -> Any:
         """Index of the smallest element."""
         return hooks.numpy.argmin(self, axis, out, keepdims)
+
+
+def _placeless(name: str) -> AttributeError:
+    return AttributeError(
+        f"a traced value has no `{name}`: it has a type, but lies nowhere. Look at the array outside of the transformation."
+    )
 
 
 def _unpacked(axes: tuple[Any, ...]) -> Any:

@@ -171,13 +171,6 @@ class Tracer(Operators):
         """Wait for the value, if there is one."""
         return self
 
-    def copy_to_host_async(self) -> None:
-        """Nothing to copy while tracing."""
-
-    def is_fully_replicated(self) -> bool:
-        """A traced value has no placement of its own."""
-        return True
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}<{self.aval.str_short()}>"
 

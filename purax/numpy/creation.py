@@ -185,7 +185,7 @@ def _plain(value: Any, dtype: Any) -> np.ndarray:
 def _of_host(value: Any, dtype: Any, original: Any = None) -> Any:
     refuse_masked(value)
     own = value.dtype
-    if own not in dtypes.HLO_NAMES and own.newbyteorder("=") not in dtypes.HLO_NAMES:
+    if own not in dtypes.HLO_NAMES and dtypes.native(own) not in dtypes.HLO_NAMES:
         if original is None or own.kind in "OUSV":
             raise _no_array(value if original is None else original, str(own))
     target = dtypes.narrow(dtypes.named(own)) if dtype is None else dtype

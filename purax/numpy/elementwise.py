@@ -276,7 +276,7 @@ def sinc(x: Any, /) -> Any:
     return ops.select_n(near, ops.div(ops.sin(safe), safe), series)
 
 
-def i0(x: Any, /) -> Any:
+def i0(x: Any) -> Any:
     """Modified Bessel function of the first kind, order 0, of real numbers."""
     x = _real("i0", x)
     return ops.bessel_i(0, x)

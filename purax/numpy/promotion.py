@@ -79,7 +79,7 @@ def check_arraylike(name: str, *operands: Any) -> None:
 
 
 def _check_dtype(name: str, position: int, operand: Any) -> None:
-    if not operand.dtype.isnative and operand.dtype.newbyteorder("=") in dtypes.HLO_NAMES:
+    if dtypes.native(operand.dtype) in dtypes.HLO_NAMES:
         return
     raise errors.NonArrayArgumentError(
         f"{name} requires arrays of numbers, got an array of dtype {operand.dtype} at position {position}."

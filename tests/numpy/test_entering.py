@@ -96,3 +96,12 @@ def test_functions_take_objects_of_the_array_protocol(function, arguments, wrapp
     plain = [np.asarray(a) for a in arguments]
     found = function(*[Wrapped(a) if k < wrapped else a for k, a in enumerate(plain)])
     np.testing.assert_array_equal(found, function(*[pnp.asarray(a) for a in plain]))
+
+
+@pytest.mark.parametrize(
+    "enter", [pnp.asarray, pnp.array, purax.device_put, pnp.sum, purax.jit(lambda x: x), lambda x: pnp.zeros(2, x.dtype)]
+)
+@pytest.mark.parametrize("dtype", [np.dtypes.StringDType(), "U4", "S4", object, "datetime64[s]"], ids=str)
+def test_what_are_no_numbers_is_refused_by_its_dtype(enter, dtype):
+    with pytest.raises(TypeError, match=r"dtype|type"):
+        enter(np.zeros(2, dtype))
