@@ -35,6 +35,8 @@ from purax.runtime.client import local_devices as local_devices
 from purax.runtime.client import make_mesh as make_mesh
 from purax.runtime.client import process_count as process_count
 from purax.runtime.client import process_index as process_index
+from purax.runtime.client import process_indices as process_indices
+from purax.runtime.array import Shard as Shard
 from purax.runtime.transfer import make_array_from_callback as make_array_from_callback
 from purax.runtime.transfer import make_array_from_process_local_data as make_array_from_process_local_data
 from purax.runtime.transfer import (
@@ -74,8 +76,10 @@ def __getattr__(name: str) -> _Any:
         except ModuleNotFoundError as error:
             if error.name != f"purax.{name}":
                 raise
+    if name == "Device":
+        return _importlib.import_module("purax.runtime._jaxlib").Device
     raise AttributeError(f"module 'purax' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY} - {"_Any", "_LAZY", "_hooks", "_importlib"})
+    return sorted({*globals(), *_LAZY, "Device"} - {"_Any", "_LAZY", "_hooks", "_importlib"})

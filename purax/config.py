@@ -167,6 +167,8 @@ ACCEPTED: dict[str, tuple[Any, str]] = {
     "jax_remat3": (False, _UNUSED),
     "jax_scan3": (False, _UNUSED),
     "jax_auto_pcast": (True, _UNUSED),
+    "jax_remove_size_one_mesh_axis_from_type": (False, _UNUSED),
+    "jax2tf_associative_scan_reductions": (False, _UNUSED),
     "jax_disable_vmap_shmap_error": (False, _UNUSED),
     "jax_disallow_mesh_context_manager": (False, _UNUSED),
     "jax_array_garbage_collection_guard": ("allow", _UNUSED),
@@ -426,9 +428,9 @@ class Override:
     def __init__(self, name: str) -> None:
         self.name = _resolve(name)
 
-    def __call__(self, value: Any = True) -> "Scope":
-        """Return the context manager that gives the setting `value` in this thread."""
-        return Scope(self.name, _parse(self.name, value, self.name))
+    def __call__(self, new_val: Any = True) -> "Scope":
+        """Return the context manager that gives the setting a value in this thread."""
+        return Scope(self.name, _parse(self.name, new_val, self.name))
 
     @property
     def value(self) -> Any:
@@ -523,10 +525,10 @@ class Accepted:
         self.name = name
 
     @contextmanager
-    def __call__(self, value: Any = True) -> Iterator[None]:
+    def __call__(self, new_val: Any = True) -> Iterator[None]:
         """Return the context manager that remembers the value."""
         before = self.value
-        _accepted[self.name] = value
+        _accepted[self.name] = new_val
         try:
             yield
         finally:

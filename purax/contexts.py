@@ -11,6 +11,7 @@ from purax.config import Accepted, Override, UserContext
 __all__ = [
     "allow_f16_reductions",
     "array_garbage_collection_guard",
+    "auto_pcast",
     "check_tracer_leaks",
     "checking_leaks",
     "debug_bounds",
@@ -25,6 +26,7 @@ __all__ = [
     "enable_custom_prng",
     "enable_x64",
     "explain_cache_misses",
+    "jax2tf_associative_scan_reductions",
     "legacy_prng_key",
     "log_compiles",
     "make_user_context",
@@ -32,6 +34,7 @@ __all__ = [
     "no_tracing",
     "numpy_dtype_promotion",
     "numpy_rank_promotion",
+    "remove_size_one_mesh_axis_from_type",
     "softmax_custom_jvp",
     "thread_guard",
     "threefry_partitionable",
@@ -64,8 +67,11 @@ threefry_partitionable = Override("threefry_partitionable")
 # Names of JAX for parts that purax does not have: they are taken, and change nothing.
 allow_f16_reductions = Accepted("jax_allow_f16_reductions")
 array_garbage_collection_guard = Accepted("jax_array_garbage_collection_guard")
+auto_pcast = Accepted("jax_auto_pcast")
 enable_custom_prng = Accepted("jax_enable_custom_prng")
+jax2tf_associative_scan_reductions = Accepted("jax2tf_associative_scan_reductions")
 legacy_prng_key = Accepted("jax_legacy_prng_key")
+remove_size_one_mesh_axis_from_type = Accepted("jax_remove_size_one_mesh_axis_from_type")
 softmax_custom_jvp = Accepted("jax_softmax_custom_jvp")
 thread_guard = Accepted("jax_thread_guard")
 transfer_guard = Accepted("jax_transfer_guard")

@@ -24,6 +24,7 @@ __all__ = [
     "JaxprTypeError",
     "KeyReuseError",
     "LayerError",
+    "MaskedArrayError",
     "MissingRuleError",
     "NonArrayArgumentError",
     "NonConcreteBooleanIndexError",
@@ -142,6 +143,15 @@ class NonArrayArgumentError(PuraxError, TypeError):
     Wrong: ``jit(lambda x: x)("text")``
 
     Right: ``jit(lambda x, name: x, static_argnames="name")(1.0, name="text")``
+    """
+
+
+class MaskedArrayError(PuraxError, ValueError):
+    """A masked array of NumPy was given; its mask would be lost.
+
+    Wrong: ``pnp.sum(np.ma.masked_array([1.0, 2.0], [0, 1]))``
+
+    Right: ``pnp.sum(np.ma.masked_array([1.0, 2.0], [0, 1]).filled(0.0))``
     """
 
 

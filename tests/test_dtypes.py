@@ -118,7 +118,7 @@ def test_stablehlo_names_and_bit_sizes():
     assert dtypes.HLO_NAMES[dtypes.float8_e4m3fn] == "f8E4M3FN"
     bits = [dtypes.itemsize_bits(one) for one in (dtypes.int4, dtypes.float8_e5m2, dtypes.float6_e2m3fn, dtypes.bool_)]
     assert bits == [4, 8, 6, 8]
-    assert dtypes.short_name(dtypes.bfloat16) == "bf16" and dtypes.short_name(dtypes.uint8) == "u8"
+    assert dtypes.short_name(np.dtype(dtypes.bfloat16)) == "bf16" and dtypes.short_name(dtypes.uint8) == "u8"
 
 
 def test_supports_inf_agrees_with_what_a_cast_of_inf_gives():
@@ -152,7 +152,7 @@ def test_a_key_dtype_is_one_object_per_implementation():
 
 def test_conversions_between_kinds():
     assert dtypes.to_inexact(dtypes.int8) == np.float32 and dtypes.to_inexact(dtypes.int64) == np.float64
-    assert dtypes.to_inexact(dtypes.bfloat16) == dtypes.bfloat16
+    assert dtypes.to_inexact(np.dtype(dtypes.bfloat16)) == dtypes.bfloat16
     assert dtypes.to_complex(dtypes.float16) == np.complex64 and dtypes.to_complex(dtypes.float64) == np.complex128
     assert dtypes.real_dtype(dtypes.complex128) == np.float64 and dtypes.real_dtype(dtypes.int8) == np.int8
     assert dtypes.to_floating(dtypes.complex64) == np.float32 and dtypes.to_floating(dtypes.bool_) == np.float32

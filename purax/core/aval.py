@@ -15,7 +15,10 @@ import numpy as np
 from purax import dtypes, errors
 from purax.core.axes import ManualAxisType
 
-__all__ = ["AbstractToken", "ShapeDtypeStruct", "ShapedArray", "array_aval", "token_aval"]
+__all__ = [
+    "AbstractToken", "ShapeDtypeStruct", "ShapedArray", "array_aval", "host_aval", "refuse_masked", "token_aval",
+    "unwrapped",
+]  # fmt: skip
 
 _NO_AXES: frozenset[str] = frozenset()
 
@@ -143,6 +146,44 @@ def _hlo_type(shape: tuple[int, ...], dtype: Any) -> str:
     return f"tensor<{''.join(f'{d}x' for d in shape)}{name}>"
 
 
+def host_aval(value: Any) -> ShapedArray:
+    """The aval that a NumPy array or scalar has once it has entered: 64 bits narrowed, in the byte order of the machine.
+
+    Raises
+    ------
+    MaskedArrayError
+        It is a masked array.
+    NonArrayArgumentError
+        Arrays cannot have its dtype.
+    """
+    refuse_masked(value)
+    aval = array_aval(value.shape, dtypes.narrow(value.dtype))
+    if aval.hlo or aval.dtype == dtypes.float0:
+        return aval
+    native = dtypes.native(value.dtype)
+    if native not in dtypes.HLO_NAMES:
+        raise errors.NonArrayArgumentError(f"{value!r} of dtype {value.dtype} is not a valid array type")
+    return array_aval(value.shape, dtypes.narrow(native))
+
+
+def refuse_masked(value: Any) -> None:
+    """Raise MaskedArrayError for a masked array of NumPy."""
+    if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
+        raise errors.MaskedArrayError(
+            errors.explain(
+                f"a masked array of shape {value.shape} and dtype {value.dtype} was given.",
+                "purax arrays have no mask, so masked elements would come back as data.",
+                "fill them first: x.filled(value); or pass x.data and x.mask, and use where=.",
+            )
+        )
+
+
+def unwrapped(x: Any) -> Any:
+    """The array that an object with `__purax_array__` or `__jax_array__` stands for; anything else itself."""
+    convert = getattr(x, "__purax_array__", None) or getattr(x, "__jax_array__", None)
+    return x if convert is None or isinstance(x, type) else unwrapped(convert())
+
+
 class AbstractToken:
     """Aval of the token that keeps ordered effects in order."""
 
@@ -186,7 +227,7 @@ class ShapeDtypeStruct:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.shape = tuple(shape)
-        self.dtype = dtype if isinstance(dtype, dtypes.KeyDtype) else np.dtype(dtype)
+        self.dtype = dtype if isinstance(dtype, dtypes.KeyDtype) else dtypes.native(np.dtype(dtype))
         self.sharding = sharding
         self.weak_type = weak_type
 

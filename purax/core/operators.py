@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from purax.core.aval import ShapedArray
 from purax.core.hooks import hooks
 
 __all__ = ["Operators", "defer"]
@@ -25,7 +26,7 @@ class Operators:
     """Mixin of Array and Tracer."""
 
     __slots__ = ()
-    aval: Any
+    aval: ShapedArray
 
     # --- arithmetic
 
@@ -167,11 +168,102 @@ class Operators:
         return hooks.numpy.index_update(self)
 
     def __contains__(self, item: Any) -> bool:
-        if self.aval.ndim != 1 or getattr(item, "ndim", 0):
+        if self.aval.ndim != 1 or getattr(item, "ndim", 0) != 0:
             raise ValueError("`in` looks for a scalar in an array with one axis; write (x == item).any() for others")
         return bool(hooks.numpy.any(hooks.numpy.equal(self, item)))
 
     # --- attributes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        """Data type."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.aval.size
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether the value comes from Python scalars only, and so gives way in promotion."""
+        return self.aval.weak_type
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return int(self.aval.dtype.itemsize)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.aval.size * int(self.aval.dtype.itemsize)
+
+    # Where a value lies is known of arrays only, which override these.
+
+    @property
+    def sharding(self) -> Any:
+        """How it is spread over devices."""
+        raise _placeless("sharding")
+
+    @property
+    def device(self) -> Any:
+        """Its device; the sharding when there are several."""
+        raise _placeless("device")
+
+    def devices(self) -> set[Any]:
+        """The set of its devices."""
+        raise _placeless("devices")
+
+    @property
+    def committed(self) -> bool:
+        """Whether it was put on its devices on purpose."""
+        raise _placeless("committed")
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether this process can read all of it."""
+        raise _placeless("is_fully_addressable")
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each of its devices holds all of it."""
+        raise _placeless("is_fully_replicated")
+
+    @property
+    def addressable_shards(self) -> list[Any]:
+        """The pieces on the devices of this process."""
+        raise _placeless("addressable_shards")
+
+    @property
+    def global_shards(self) -> list[Any]:
+        """The pieces on all devices."""
+        raise _placeless("global_shards")
+
+    def addressable_data(self, index: int) -> Any:
+        """The piece on one device of this process."""
+        raise _placeless("addressable_data")
+
+    def to_device(self, device: Any, *, stream: Any = None) -> Any:
+        """The same value on another device."""
+        raise _placeless("to_device")
+
+    def copy_to_host_async(self) -> None:
+        """Begin a copy to the host, where there are elements."""
+
+    def item(self, *index: Any) -> Any:
+        """One element as a Python scalar."""
+        raise _placeless("item")
 
     @property
     def T(self) -> Any:
@@ -384,6 +476,12 @@ class Operators:
     def argmin(self, axis: Any = None, out: None = None, keepdims: Any = None) -> Any:
         """Index of the smallest element."""
         return hooks.numpy.argmin(self, axis, out, keepdims)
+
+
+def _placeless(name: str) -> AttributeError:
+    return AttributeError(
+        f"a traced value has no `{name}`: it has a type, but lies nowhere. Look at the array outside of the transformation."
+    )
 
 
 def _unpacked(axes: tuple[Any, ...]) -> Any:

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import Any
 
-__all__ = ["Source", "current_source", "format_source", "scope", "source_line", "source_scope"]
+__all__ = ["Source", "current_source", "format_source", "here", "scope", "source_line", "source_scope"]
 
 Source = tuple[CodeType, int] | tuple[CodeType, int, str]
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -76,3 +76,8 @@ def format_source(source: Any) -> str:
         return "an unknown line"
     code = source[0]
     return f"{code.co_filename}:{source_line(source)} ({code.co_name})"
+
+
+def here() -> str:
+    """The user's line, for messages of functions that fail before they bind a primitive."""
+    return format_source(current_source(2))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes, errors
-from purax.core.aval import ShapedArray, array_aval
+from purax.core.aval import ShapedArray, array_aval, host_aval, unwrapped
 from purax.core.hooks import hooks
 from purax.core.operators import Operators
 from purax.core.source import current_source, format_source
@@ -70,41 +70,6 @@ class Tracer(Operators):
     _trace: Any
     __array_priority__ = 1000
     has_tangent = False
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape."""
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        """Data type."""
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self.aval.size
-
-    @property
-    def weak_type(self) -> bool:
-        """Whether the value comes from Python scalars only."""
-        return self.aval.weak_type
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes per element."""
-        return int(self.aval.dtype.itemsize)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.aval.size * self.itemsize
 
     def concrete(self) -> Any:
         """The Array behind this tracer when its value is known (eager transforms), else None."""
@@ -193,16 +158,19 @@ class Tracer(Operators):
         """The elements as nested lists of Python scalars."""
         return self._detached(errors.ConcretizationTypeError, "a Python list", "keep it an array").tolist()
 
+    def tobytes(self, order: Any = "C") -> bytes:
+        """The elements as raw bytes."""
+        known = self._detached(errors.ConcretizationTypeError, "bytes", "keep it an array")
+        return np.asarray(known).tobytes(order)
+
+    def __reduce__(self) -> Any:
+        raise errors.ConcretizationTypeError(
+            _concrete_message(self, "a pickle", "pickle it outside of the transformation")
+        )
+
     def block_until_ready(self) -> Any:
         """Wait for the value, if there is one."""
         return self
-
-    def copy_to_host_async(self) -> None:
-        """Nothing to copy while tracing."""
-
-    def is_fully_replicated(self) -> bool:
-        """A traced value has no placement of its own."""
-        return True
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}<{self.aval.str_short()}>"
@@ -281,18 +249,11 @@ def aval_of(x: Any) -> ShapedArray:
     if kind is float or kind is int or kind is bool or kind is complex:
         return _scalar_aval(kind)
     if isinstance(x, (np.ndarray, np.generic)):
-        if kind is not np.ndarray and isinstance(x, np.ma.MaskedArray):
-            raise ValueError(
-                "numpy masked arrays are not supported as direct inputs to purax functions. Use arr.filled() to convert the value to a standard numpy array."
-            )
-        aval = array_aval(x.shape, dtypes.narrow(x.dtype))
-        if not aval.hlo and aval.dtype != dtypes.float0:
-            raise errors.NonArrayArgumentError(f"{x!r} of dtype {x.dtype} is not a valid array type")
-        return aval
+        return host_aval(x)
     if isinstance(x, (bool, int, float, complex)):
         base = next(k for k in (bool, int, float, complex) if isinstance(x, k))
         return _scalar_aval(base)
-    convert = getattr(x, "__purax_array__", None) or getattr(x, "__jax_array__", None)
-    if convert is not None and not isinstance(x, type):
-        return aval_of(convert())
+    array = unwrapped(x)
+    if array is not x:
+        return aval_of(array)
     raise errors.NonArrayArgumentError(f"{x!r} of type {kind.__module__}.{kind.__qualname__} is not a valid array type")

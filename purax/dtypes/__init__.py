@@ -6,6 +6,8 @@ dtype: `narrow` for data that enters (64-bit NumPy data becomes 32-bit unless `e
 that a user asks for by name (never narrowed).
 """
 
+from ml_dtypes import bfloat16  # JAX has the scalar type under this name, to be called
+
 from purax.dtypes._info import can_cast, finfo, iinfo, isdtype
 from purax.dtypes._kinds import (
     ALL,
@@ -19,7 +21,6 @@ from purax.dtypes._kinds import (
     DType,
     KeyDtype,
     KeyImplementation,
-    bfloat16,
     bool_,
     canonicalize_dtype,
     complex64,
@@ -63,6 +64,7 @@ from purax.dtypes._kinds import (
     itemsize_bits,
     key_dtype,
     named,
+    native,
     narrow,
     prng_key,
     python_scalar_dtype,
@@ -158,6 +160,7 @@ __all__ = [
     "key_dtype",
     "lattice_result_type",
     "named",
+    "native",
     "narrow",
     "prng_key",
     "promote",

@@ -37,12 +37,12 @@ def finfo(dtype: Any) -> Any:
 _NUMPY_FLOATS = (k.float16, k.float32, k.float64)
 
 
-def iinfo(dtype: Any) -> Any:
+def iinfo(int_type: Any) -> Any:
     """Return the limits of an integer dtype: `min`, `max`, `bits`.
 
     Parameters
     ----------
-    dtype : dtype-like, or array
+    int_type : dtype-like, or array
         An integer dtype.
 
     Raises
@@ -55,7 +55,7 @@ def iinfo(dtype: Any) -> Any:
     >>> iinfo("int8").max
     127
     """
-    found = k.named(dtype)
+    found = k.named(int_type)
     if not k.is_integer(found):
         raise ValueError(f"data type {found} is not an integer: it has no iinfo, use finfo for floats")
     return ml_dtypes.iinfo(found) if k.itemsize_bits(found) < 8 else np.iinfo(found)

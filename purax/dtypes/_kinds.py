@@ -372,10 +372,15 @@ def named(dtype: Any) -> DType:
     own = getattr(dtype, "dtype", None)
     if type(own) is KeyDtype:
         return own
-    found = np.dtype(dtype if own is None else own).newbyteorder("=")
+    found = native(np.dtype(dtype if own is None else own))
     if found not in HLO_NAMES:
         raise DTypeError(explain(f"arrays cannot have the dtype {found}.", fix="use bool, a number or a key dtype."))
     return found
+
+
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in the byte order of the machine; strings of variable width have none and stay as they are."""
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:

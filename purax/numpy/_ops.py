@@ -13,6 +13,7 @@ from purax.primitives.elementwise import *
 from purax.primitives.gather import *
 from purax.primitives.indexing import *
 from purax.primitives.joining import *
+from purax.primitives.log_sums import *
 from purax.primitives.power import *
 from purax.primitives.reduction import *
 from purax.primitives.reduction import reduce_and_p as reduce_and_p

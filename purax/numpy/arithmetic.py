@@ -15,6 +15,7 @@ from purax import dtypes, errors
 from purax.control.loop import while_loop
 from purax.core.trace import Tracer
 from purax.numpy import _ops as ops
+from purax.numpy.alias import alias
 from purax.numpy.promotion import (
     Binary,
     as_operand,
@@ -31,8 +32,6 @@ __all__ = [
     "heaviside", "hypot", "lcm", "ldexp", "logaddexp", "logaddexp2", "maximum", "minimum", "mod", "multiply", "nextafter",
     "pow", "power", "remainder", "subtract", "true_divide",
 ]  # fmt: skip
-
-_LN2 = 0.6931471805599453
 
 
 # ---- sums and products
@@ -77,7 +76,7 @@ def true_divide(x1: Any, x2: Any, /) -> Any:
     return _divide(x1, x2) if found is None else found(x1, x2)
 
 
-divide = true_divide
+divide = alias(true_divide, "divide")
 
 _maximum = Binary("maximum", lambda dtype: ops.max_p.bind1)
 _maximum_known = _maximum.known
@@ -199,7 +198,7 @@ def remainder(x1: Any, x2: Any, /) -> Any:
     return _remainder(x1, x2) if found is None else found(x1, x2)
 
 
-mod = remainder
+mod = alias(remainder, "mod")
 
 
 def _integer_fmod(x: Any, y: Any) -> Any:
@@ -249,7 +248,7 @@ def power(x1: Any, x2: Any, /) -> Any:
     return _power(x1, x2) if found is None else found(x1, x2)
 
 
-pow = power
+pow = alias(power, "pow")
 
 _NEGATIVE = "Integers to negative integer powers are not allowed: convert the base to a float"
 
@@ -316,34 +315,17 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
 # ---- logarithms of sums, distances, signs
 
 
-def _log_add(x: Any, y: Any, log1p: Any, exp: Any) -> Any:
-    if dtypes.is_complex(x.aval.dtype):
-        first = ops.gt(ops.real(x), ops.real(y))
-        larger = ops.select_n(first, y, x)
-        gap = ops.sub(ops.select_n(first, x, y), larger)
-    else:
-        larger = ops.max(x, y)
-        gap = ops.sub(ops.min(x, y), larger)
-    undefined = ops.ne(gap, gap)  # inf - inf, or NaN
-    safe = ops.select_n(undefined, gap, ops.full_like(gap, 0))
-    return ops.select_n(undefined, ops.add(larger, log1p(exp(safe))), ops.add(x, y))
-
-
-_logaddexp = Binary("logaddexp", lambda dtype: lambda x, y: _log_add(x, y, ops.log1p, ops.exp), inexact)
-_logaddexp2 = Binary("logaddexp2", lambda dtype: lambda x, y: _log_add(x, y, _log2_1p, ops.exp2), inexact)
-
-
-def _log2_1p(x: Any) -> Any:
-    return ops.div(ops.log1p(x), ops.full_like(x, _LN2))
+_logaddexp = Binary("logaddexp", lambda dtype: ops.logaddexp_p.bind1, inexact)
+_logaddexp2 = Binary("logaddexp2", lambda dtype: ops.logaddexp2_p.bind1, inexact)
 
 
 def logaddexp(x1: Any, x2: Any, /, out: None = None, where: None = None) -> Any:
-    """``log(exp(x1) + exp(x2))`` without overflow."""
+    """``log(exp(x1) + exp(x2))`` without overflow; the slopes add up to one, and are a half each for equal infinities."""
     return _logaddexp(x1, x2, out, where)
 
 
 def logaddexp2(x1: Any, x2: Any, /, out: None = None, where: None = None) -> Any:
-    """``log2(2 ** x1 + 2 ** x2)`` without overflow."""
+    """``log2(2 ** x1 + 2 ** x2)`` without overflow; slopes as those of `logaddexp`."""
     return _logaddexp2(x1, x2, out, where)
 
 
@@ -355,7 +337,7 @@ def arctan2(x1: Any, x2: Any, /) -> Any:
     return _arctan2(x1, x2)
 
 
-atan2 = arctan2
+atan2 = alias(arctan2, "atan2")
 
 
 def _hypot(x: Any, y: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.numpy import _ops as ops
+from purax.numpy.alias import alias
 from purax.numpy.comparison import truth
 from purax.numpy.promotion import Binary, as_operand, check_arraylike, numeric
 from purax.primitives.operands import canonical_axis
@@ -55,7 +56,7 @@ def invert(x: Any, /) -> Any:
     return ops.not_p.bind1(x)
 
 
-bitwise_not = bitwise_invert = invert
+bitwise_not, bitwise_invert = alias(invert, "bitwise_not"), alias(invert, "bitwise_invert")
 
 
 def left_shift(x: Any, y: Any, /) -> Any:
@@ -68,7 +69,8 @@ def right_shift(x1: Any, x2: Any, /) -> Any:
     return _right(x1, x2)
 
 
-bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
+bitwise_left_shift = alias(left_shift, "bitwise_left_shift")
+bitwise_right_shift = alias(right_shift, "bitwise_right_shift")
 
 
 def bitwise_count(x: Any, /) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
-from purax.core.aval import array_aval
+from purax.core.aval import array_aval, refuse_masked, unwrapped
 from purax.core.hooks import hooks
 from purax.core.trace import Tracer, aval_of
 from purax.lazy import lazy
@@ -29,6 +29,7 @@ from purax.numpy.promotion import (
 )
 from purax.primitives.shape import canonical_shape
 from purax.runtime import dlpack, transfer
+from purax.runtime.array import Array
 from purax.transforms.vmap import vmap
 
 __all__ = [
@@ -154,9 +155,9 @@ def _from_value(value: Any, dtype: Any) -> Any:
         return transfer.put(_plain(value, dtype), array_aval((), dtype))
     if value is None:
         raise ValueError("None is not a valid value for purax.numpy.array")
-    given = getattr(value, "__purax_array__", None) or getattr(value, "__jax_array__", None)
-    if given is not None and not isinstance(value, (type, np.ndarray, np.generic)):
-        return array(given(), dtype)
+    given = unwrapped(value)
+    if given is not value:
+        return array(given, dtype)
     if isinstance(value, (list, tuple)) and value:
         return _from_sequence(value, dtype)
     if isinstance(value, (list, tuple)):
@@ -182,8 +183,9 @@ def _plain(value: Any, dtype: Any) -> np.ndarray:
 
 
 def _of_host(value: Any, dtype: Any, original: Any = None) -> Any:
+    refuse_masked(value)
     own = value.dtype
-    if own not in dtypes.HLO_NAMES and own.newbyteorder("=") not in dtypes.HLO_NAMES:
+    if own not in dtypes.HLO_NAMES and dtypes.native(own) not in dtypes.HLO_NAMES:
         if original is None or own.kind in "OUSV":
             raise _no_array(value if original is None else original, str(own))
     target = dtypes.narrow(dtypes.named(own)) if dtype is None else dtype
@@ -209,6 +211,8 @@ def _from_sequence(value: Any, dtype: Any) -> Any:
             dtype = dtypes.python_scalar_dtype(max(kinds, key=_ORDER.__getitem__)) if kinds else dtypes.default_float()
         return _of_nested(value, dtype)
     if all(isinstance(item, _HOST) for item in items):
+        for item in items:
+            refuse_masked(item)
         if dtype is None:
             if any(getattr(item, "dtype", np.dtype(bool)).kind in "OUS" for item in items):
                 raise _no_array(value, "object")
@@ -358,7 +362,10 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, ou
             )  # fmt: skip
     else:
         filled = ops.convert_element_type(as_operand(value), own_dtype)
-    return placed(broadcast_to_shape(filled, sizes), out_sharding if device is None else device)
+    target = out_sharding if device is None else device
+    if target is None and shape is None and type(a) is Array and a.committed:
+        target = a.sharding
+    return placed(broadcast_to_shape(filled, sizes), target)
 
 
 # ---- ranges
@@ -584,12 +591,12 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
 
 
 def _host_dtype(dtype: Any) -> Any:
-    """NumPy's dtype of the same name: `float` means 8 bytes in a buffer."""
-    return (
-        dtype
-        if isinstance(dtype, (str, type, np.dtype)) and dtype in (float, int, complex, bool)
-        else dtypes.named(dtype)
-    )
+    """NumPy's dtype of the same name: `float` means 8 bytes in a buffer, and the byte order is that of the buffer."""
+    if isinstance(dtype, (str, type, np.dtype)) and dtype in (float, int, complex, bool):
+        return dtype
+    native = dtypes.named(dtype)
+    swapped = native.newbyteorder()
+    return swapped if swapped == dtype else native
 
 
 def fromfile(*args: Any, **kwargs: Any) -> Any:

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
+from purax.core.aval import unwrapped
 from purax.numpy import _ops as ops
+from purax.numpy.alias import alias
 from purax.numpy.arithmetic import ldexp, sign_bit
 from purax.numpy.promotion import as_operand, check_arraylike, convert, promote_dtypes_inexact, refuse
 
@@ -241,7 +243,8 @@ def arctanh(x: Any, /) -> Any:
     return ops.atanh(_inexact("arctanh", x))
 
 
-asin, acos, atan, asinh, acosh, atanh = arcsin, arccos, arctan, arcsinh, arccosh, arctanh
+asin, acos, atan = alias(arcsin, "asin"), alias(arccos, "acos"), alias(arctan, "atan")
+asinh, acosh, atanh = alias(arcsinh, "asinh"), alias(arccosh, "acosh"), alias(arctanh, "atanh")
 
 
 def deg2rad(x: Any, /) -> Any:
@@ -256,7 +259,7 @@ def rad2deg(x: Any, /) -> Any:
     return ops.mul(x, ops.full_like(x, 180 / np.pi))
 
 
-radians, degrees = deg2rad, rad2deg
+radians, degrees = alias(deg2rad, "radians"), alias(rad2deg, "degrees")
 
 
 def sinc(x: Any, /) -> Any:
@@ -273,7 +276,7 @@ def sinc(x: Any, /) -> Any:
     return ops.select_n(near, ops.div(ops.sin(safe), safe), series)
 
 
-def i0(x: Any, /) -> Any:
+def i0(x: Any) -> Any:
     """Modified Bessel function of the first kind, order 0, of real numbers."""
     x = _real("i0", x)
     return ops.bessel_i(0, x)
@@ -297,14 +300,14 @@ def positive(x: Any, /) -> Any:
     return x
 
 
-def abs(x: Any, /) -> Any:
+def absolute(x: Any, /) -> Any:
     """Absolute value; of complex numbers, real. The gradient is that of `sign`: 0 at complex 0, 1 at real 0."""
-    x = _array("abs", x)
+    x = _array("absolute", x)
     dtype = x.aval.dtype
     return x if dtypes.is_bool(dtype) or dtypes.is_unsigned(dtype) else ops.abs(x)
 
 
-absolute = abs
+abs = alias(absolute, "abs")
 
 
 def fabs(x: Any, /) -> Any:
@@ -393,7 +396,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     return convert(result, dtype, a.aval.weak_type)
 
 
-around = round
+around = alias(round, "around")
 
 
 def _round_integers(a: Any, unit: int) -> Any:
@@ -485,13 +488,13 @@ def imag(val: Any, /) -> Any:
     return ops.imag(val) if dtypes.is_complex(val.aval.dtype) else ops.full_like(val, 0)
 
 
-def conj(x: Any, /) -> Any:
+def conjugate(x: Any, /) -> Any:
     """Complex conjugate; real numbers stay as they are."""
-    x = _array("conj", x)
+    x = _array("conjugate", x)
     return ops.conj(x) if dtypes.is_complex(x.aval.dtype) else x
 
 
-conjugate = conj
+conj = alias(conjugate, "conj")
 
 
 def angle(z: Any, deg: bool = False) -> Any:
@@ -520,6 +523,7 @@ def iscomplexobj(x: Any) -> bool:
     """Whether the dtype is complex."""
     if x is None:
         return False
+    x = unwrapped(x)
     dtype = getattr(x, "dtype", None)
     if dtype is None:
         dtype = (

@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from purax import dtypes, errors
-from purax.config import current as settings
-from purax.core.aval import array_aval
+from purax.core.aval import array_aval, refuse_masked, unwrapped
 from purax.core.hooks import hooks
 from purax.core.trace import Tracer, aval_of
 from purax.numpy import _ops as ops
+from purax.primitives import bounds, slicing
 from purax.primitives import shape as shapes
-from purax.primitives import slicing
 from purax.runtime.array import wrap_host
 
 __all__ = ["Layout", "Part", "is_basic", "parse"]
@@ -125,8 +124,10 @@ def parse(sizes: tuple[int, ...], index: Any, checked: bool = True, wrap: bool =
         else:
             if isinstance(e, np.ndarray):
                 e = _known_array(e, axis, sizes[axis], checked, wrap)
-            elif checked and sizes[axis] == 0 and e.aval.size:
-                raise errors.IndexOutOfBoundsError(f"any index is out of bounds for axis {axis} with size 0")
+            elif checked:
+                if sizes[axis] == 0 and e.aval.size:
+                    raise errors.IndexOutOfBoundsError(f"any index is out of bounds for axis {axis} with size 0")
+                bounds.check_device(e, axis, sizes[axis])
             parts.append(Part("array", axis, e))
             axis += 1
     return parts
@@ -150,9 +151,12 @@ def _element(e: Any) -> Any:
         raise TypeError(f"purax arrays have no named fields: an index cannot be a string; got {e!r}")
     if isinstance(e, (list, tuple)):
         leaves = _leaves(e)
+        for leaf in leaves:
+            refuse_masked(leaf)
         traced = any(hasattr(leaf, "aval") for leaf in leaves)
         e = hooks.numpy.asarray(e) if traced else np.asarray(e, None if leaves else np.int32)
     if isinstance(e, (np.ndarray, np.generic)):
+        refuse_masked(e)
         if e.dtype != np.bool_ and not dtypes.is_integer(e.dtype):
             raise TypeError(f"Indexer must have integer or boolean type, got indexer with type {e.dtype}")
         return int(e) if e.ndim == 0 and e.dtype != np.bool_ else np.asarray(e)
@@ -161,9 +165,9 @@ def _element(e: Any) -> Any:
         if dtypes.is_key(dtype) or not (dtypes.is_bool(dtype) or dtypes.is_integer(dtype)):
             raise TypeError(f"Indexer must have integer or boolean type, got indexer with type {dtype}")
         return e
-    convert = getattr(e, "__purax_array__", None) or getattr(e, "__jax_array__", None)
-    if convert is not None and not isinstance(e, type):
-        return _element(convert())
+    array = unwrapped(e)
+    if array is not e:
+        return _element(array)
     if isinstance(e, (float, complex)):
         raise TypeError(f"Indexer must have integer or boolean type, got indexer with type {type(e).__name__}")
     try:
@@ -201,20 +205,14 @@ def _slice_of(s: slice, size: int) -> tuple[int, int, int]:
 
 def _known(value: int, axis: int, size: int, checked: bool, wrap: bool) -> int:
     if checked and not -size <= value < size:
-        raise errors.IndexOutOfBoundsError(f"index {value} is out of bounds for axis {axis} with size {size}")
+        raise bounds.out_of_bounds(value, axis, size)
     return value + size if wrap and value < 0 else value
 
 
 def _known_array(values: np.ndarray, axis: int, size: int, checked: bool, wrap: bool) -> np.ndarray:
-    if values.size:
-        low, high = int(values.min()), int(values.max())
-        if checked and (low < -size or high >= size):
-            raise errors.IndexOutOfBoundsError(
-                f"index {low if low < -size else high} is out of bounds for axis {axis} with size {size}"
-            )
-        if wrap and low < 0:
-            values = np.where(values < 0, values + size, values)
-    return values
+    if checked:
+        bounds.check_known(values, axis, size)
+    return np.where(values < 0, values + size, values) if wrap and values.size and values.min() < 0 else values
 
 
 def _mask(mask: Any, axis: int, sizes: tuple[int, ...]) -> list[Part]:
@@ -335,7 +333,7 @@ class Layout:
                 known = np.clip(np.asarray(values), np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
                 column: Any = wrap_host(array_aval(known.shape, dtype), known)
             else:
-                column = dynamic(values, self.sizes[axis], dtype, wrap, axis)
+                column = dynamic(values, self.sizes[axis], dtype, wrap)
             pieces.append(_spread(column, axes, target))
         return pieces[0] if len(pieces) == 1 else ops.concatenate_p.bind1(*pieces, dimension=len(self.batch))
 
@@ -350,7 +348,7 @@ class Layout:
             if isinstance(value, (int, np.ndarray)):
                 scalars.append(shapes.scalar(min(max(int(value), np.iinfo(dtype).min), np.iinfo(dtype).max), dtype))
             else:
-                scalars.append(dynamic(value, self.sizes[axis], dtype, wrap, axis))
+                scalars.append(dynamic(value, self.sizes[axis], dtype, wrap))
         return scalars
 
     def operand_axes(self) -> tuple[int, ...]:
@@ -377,11 +375,9 @@ def _spread(column: Any, axes: tuple[int, ...], target: tuple[int, ...]) -> Any:
     return ops.broadcast_in_dim_p.bind1(column, shape=target, broadcast_dimensions=axes)
 
 
-def dynamic(values: Any, size: int, dtype: Any, wrap: bool, axis: int) -> Any:
-    """Index values on a device as `dtype`, negative ones counted from the end; with `debug_bounds`, checked where known."""
+def dynamic(values: Any, size: int, dtype: Any, wrap: bool) -> Any:
+    """Index values on a device as `dtype`, negative ones counted from the end."""
     aval = aval_of(values)
-    if settings().debug_bounds:
-        check_bounds(values, size, axis, wrap)
     if dtypes.is_unsigned(aval.dtype):
         if aval.dtype.itemsize >= dtype.itemsize:
             largest = int(np.iinfo(dtype).max)
@@ -389,10 +385,3 @@ def dynamic(values: Any, size: int, dtype: Any, wrap: bool, axis: int) -> Any:
         return ops.convert_element_type(values, dtype)
     values = ops.convert_element_type(values, dtype)
     return slicing.wrap_negative(values, size) if wrap else values
-
-
-def check_bounds(values: Any, size: int, axis: int, wrap: bool = True) -> None:
-    """Raise IndexOutOfBoundsError if index values that are known lie outside."""
-    known = values.concrete() if isinstance(values, Tracer) else values
-    if known is not None:
-        _known_array(np.atleast_1d(np.asarray(known)), axis, size, True, wrap)

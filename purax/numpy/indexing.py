@@ -17,11 +17,11 @@ from purax.core.aval import array_aval
 from purax.core.hooks import hooks
 from purax.core.trace import aval_of
 from purax.numpy import _ops as ops
-from purax.numpy.index_rules import Layout, Part, check_bounds, dynamic, is_basic, parse
+from purax.numpy.index_rules import Layout, Part, dynamic, is_basic, parse
 from purax.numpy.promotion import as_operand, check_arraylike, common_shape, refuse, spread
 from purax.pipeline import debug
+from purax.primitives import bounds, slicing
 from purax.primitives import shape as shapes
-from purax.primitives import slicing
 from purax.primitives.gather import GatherDimensionNumbers, GatherScatterMode, take_along
 from purax.runtime import client
 from purax.runtime.array import Array, wrap_host
@@ -200,8 +200,6 @@ def settle(parts: list[Part], sizes: tuple[int, ...], wrap: bool) -> list[Part]:
         if p.kind == "array" and type(p.value) is Array:
             known = host_value(p.value)
             if known is not None and known.dtype.kind in "iu":
-                if config.current().debug_bounds:
-                    check_bounds(p.value, sizes[p.axis], p.axis, wrap)
                 if wrap and known.dtype.kind == "i":
                     known = np.where(known < 0, known.astype(np.int64) + sizes[p.axis], known)
                 parts[k] = p._replace(value=known)
@@ -340,6 +338,8 @@ def take(
         element = as_operand(indices)
         if dtypes.is_bool(given.dtype):
             element = ops.convert_element_type(element, np.int32)
+        if mode is None:
+            bounds.check_device(element, axis, size)
     index = (*[slice(None)] * axis, element)
     if mode is None:
         chosen = None if known else GatherScatterMode.FILL_OR_DROP
@@ -399,10 +399,9 @@ def take_along_axis(
     axis = shapes.canonical_axis(axis, arr.aval.ndim)
     size = arr.aval.shape[axis]
     if known:
-        values = np.asarray(indices)
-        if values.size and not (-size <= values.min() and values.max() < size):
-            worst = int(values.min()) if values.min() < -size else int(values.max())
-            raise errors.IndexOutOfBoundsError(f"index {worst} is out of bounds for axis {axis} with size {size}")
+        bounds.check_known(indices, axis, size)
+    elif mode is None:
+        bounds.check_device(as_operand(indices), axis, size)
     others = [n for d, n in enumerate(given.shape) if d != axis], [n for d, n in enumerate(arr.aval.shape) if d != axis]
     common = list(common_shape("take_along_axis", *[tuple(o) for o in others]))
     target = (*common[:axis], given.shape[axis], *common[axis:])
@@ -411,7 +410,7 @@ def take_along_axis(
     else:
         chosen = GatherScatterMode.from_any(mode)
     wide = np.dtype(np.int64 if given.dtype in (np.int64, np.uint64) else np.int32)
-    places = spread(dynamic(as_operand(indices), size, wide, wrap, axis), target)
+    places = spread(dynamic(as_operand(indices), size, wide, wrap), target)
     source = spread(arr, (*common[:axis], size, *common[axis:]))
     if 0 in target:
         return shapes.full_like_aval(arr.aval.update(shape=target), 0)

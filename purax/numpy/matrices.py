@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
-from purax.core.trace import Tracer
+from purax.core.trace import Tracer, aval_of
 from purax.numpy import _ops as ops
 from purax.numpy.creation import placed
 from purax.numpy.positions import nonzero
@@ -24,6 +24,8 @@ __all__ = [
 
 def _band(rows: int, columns: int, k: Any, compare: Any) -> Any:
     """A boolean matrix: where ``row + k`` compares to ``column``."""
+    if isinstance(k, int):  # beyond the corners all diagonals are alike
+        k = min(max(k, -rows), columns)
     integer = dtypes.default_int()
     row = ops.broadcasted_iota(integer, (rows, columns), 0)
     column = ops.broadcasted_iota(integer, (rows, columns), 1)
@@ -226,7 +228,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
 def diag_indices_from(arr: Any) -> tuple[Any, ...]:
     """Indices of the main diagonal of an array whose axes have one size."""
     check_arraylike("diag_indices_from", arr)
-    shape = np.shape(arr)
+    shape = aval_of(arr).shape
     if len(shape) < 2:
         raise ValueError("input array must be at least 2-d")
     if len(set(shape)) != 1:
@@ -245,7 +247,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, ...]:
 
 
 def _matrix_shape(arr: Any) -> tuple[int, int]:
-    shape = tuple(arr.shape)
+    shape = aval_of(arr).shape
     if len(shape) != 2:
         raise ValueError("Only 2-D inputs are accepted")
     return shape

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
+from purax.core.aval import unwrapped
 from purax.core.trace import Tracer
 from purax.numpy import _ops as ops
 from purax.numpy.creation import linspace
@@ -254,7 +255,7 @@ def _pad_by_function(
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """`arr` with `values` put in before the places `obj` of an axis (or of the flattened array)."""
     check_arraylike("insert", arr, 0 if isinstance(obj, slice) else obj, values)
-    a, values = as_operand(arr), as_operand(values)
+    a, obj, values = as_operand(arr), unwrapped(obj), as_operand(values)
     if axis is None:
         a, axis = ravel(a), 0
     (axis,) = reduced_axes(operator.index(axis), a.aval.ndim)
@@ -337,7 +338,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
         Promise that no place is named twice.
     """
     check_arraylike("delete", arr)
-    a = as_operand(arr)
+    a, obj = as_operand(arr), unwrapped(obj)
     if axis is None:
         a, axis = ravel(a), 0
     (axis,) = reduced_axes(operator.index(axis), a.aval.ndim)

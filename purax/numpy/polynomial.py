@@ -19,6 +19,7 @@ from purax.numpy.matrices import diag, vander
 from purax.numpy.promotion import (
     as_operand,
     check_arraylike,
+    common_shape,
     convert,
     numeric,
     promote_dtypes,
@@ -39,7 +40,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     """The value of a polynomial at each element of `x`, by Horner's scheme; `unroll` steps per turn of the loop."""
     check_arraylike("polyval", p, x)
     p, x = promote_dtypes(p, x)
-    shape = x.aval.shape if p.aval.ndim <= 1 else np.broadcast_shapes(p.aval.shape[1:], x.aval.shape)
+    shape = x.aval.shape if p.aval.ndim <= 1 else common_shape("polyval", p.aval.shape[1:], x.aval.shape)
     dtype = numeric(x.aval.dtype, False)[0]
     p, x = convert(p, dtype), ops.broadcast_to(convert(x, dtype), shape)
     total = ops.full(shape, 0, dtype)

@@ -20,8 +20,9 @@ import numpy as np
 from purax import dtypes, errors
 from purax.config import current as settings
 from purax.contexts import numpy_dtype_promotion
-from purax.core.aval import array_aval
+from purax.core.aval import array_aval, unwrapped
 from purax.core.hooks import hooks
+from purax.core.source import here
 from purax.core.trace import aval_of
 from purax.core.trace import current as current_trace
 from purax.numpy import _ops as ops
@@ -78,7 +79,7 @@ def check_arraylike(name: str, *operands: Any) -> None:
 
 
 def _check_dtype(name: str, position: int, operand: Any) -> None:
-    if not operand.dtype.isnative and operand.dtype.newbyteorder("=") in dtypes.HLO_NAMES:
+    if dtypes.native(operand.dtype) in dtypes.HLO_NAMES:
         return
     raise errors.NonArrayArgumentError(
         f"{name} requires arrays of numbers, got an array of dtype {operand.dtype} at position {position}."
@@ -96,12 +97,9 @@ def refuse(name: str, **given: Any) -> None:
 
 def as_operand(x: Any) -> Any:
     """The Array or Tracer that a checked operand stands for."""
-    if hasattr(x, "aval"):
-        return x
-    given = getattr(x, "__purax_array__", None) or getattr(x, "__jax_array__", None)
-    if given is not None and not isinstance(x, (type, *_ARRAYS)):
-        return as_operand(given())
-    return hooks.as_array(x)
+    if not hasattr(x, "aval"):
+        x = unwrapped(x)
+    return x if hasattr(x, "aval") else hooks.as_array(x)
 
 
 # ---- one operand
@@ -132,7 +130,7 @@ def _scalar(value: Any, dtype: Any, weak: bool) -> Any:
         limits = dtypes.iinfo(dtype)
         raise errors.IntegerOverflowError(
             errors.explain(
-                f"the Python integer {value} is out of bounds for {dtype}.",
+                f"the Python integer {value} is out of bounds for {dtype}, at {here()}.",
                 f"an array of {dtype} holds {limits.min} to {limits.max}.",
                 "convert the array to a wider dtype, or the integer to an array, first.",
             )
@@ -251,7 +249,7 @@ def _join_shapes(name: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, .
                     written = ", ".join(str(tuple(s)) for s in shapes)
                     raise errors.ShapeError(
                         errors.explain(
-                            f"{name} got incompatible shapes for broadcasting: {written}.",
+                            f"{name} got incompatible shapes for broadcasting: {written}, at {here()}.",
                             f"sizes {joined[axis]} and {size} meet at axis {axis - rank}.",
                         )
                     )
@@ -263,7 +261,7 @@ def _check_ranks(name: str, shapes: tuple[tuple[int, ...], ...], mode: str) -> N
     if len({len(shape) for shape in shapes if shape}) < 2:
         return
     message = errors.explain(
-        f"{name}: operands with shapes {' '.join(str(s) for s in shapes)} require rank promotion.",
+        f"{name}: operands with shapes {' '.join(str(s) for s in shapes)} require rank promotion, at {here()}.",
         f"numpy_rank_promotion is {mode!r}.",
         "add the missing axes, such as by x[None, :].",
     )
@@ -295,7 +293,7 @@ def broadcast_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
     tail = shape[len(shape) - len(own) :]
     if len(own) > len(shape) or any(a not in (1, b) for a, b in zip(own, tail, strict=True)):
         raise errors.ShapeError(
-            f"broadcast_to got incompatible shapes for broadcasting: {own} does not broadcast to {shape}"
+            f"broadcast_to got incompatible shapes for broadcasting, at {here()}: {own} does not broadcast to {shape}"
         )
     return spread(x, shape)
 

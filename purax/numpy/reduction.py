@@ -19,6 +19,7 @@ import numpy as np
 from purax import dtypes, errors
 from purax.config import current as settings
 from purax.numpy import _ops as ops
+from purax.numpy.alias import alias
 from purax.numpy.comparison import truth
 from purax.numpy.elementwise import isnan
 from purax.numpy.promotion import (
@@ -282,7 +283,7 @@ def min(
     return _extremum("min", a, axis, out, keepdims, initial, where)
 
 
-amax, amin = max, min
+amax, amin = alias(max, "amax"), alias(min, "amin")
 
 
 def _extremum(name: str, a: Any, axis: Any, out: None, keepdims: builtins.bool, initial: Any, where: Any) -> Any:

@@ -145,7 +145,7 @@ float8_e4m3fnuz, float8_e5m2 = _named(dtypes.float8_e4m3fnuz), _named(dtypes.flo
 float8_e5m2fnuz, float8_e8m0fnu = _named(dtypes.float8_e5m2fnuz), _named(dtypes.float8_e8m0fnu)
 float16, bfloat16, float32, float64 = (
     _named(dtypes.float16),
-    _named(dtypes.bfloat16),
+    _named(np.dtype(dtypes.bfloat16)),
     _named(dtypes.float32),
     _named(dtypes.float64),
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.config import current as settings
-from purax.core.trace import aval_of
+from purax.core.trace import Tracer, aval_of
 from purax.numpy import _ops as ops
 from purax.numpy.arithmetic import maximum, minimum, remainder
 from purax.numpy.comparison import truth
@@ -177,7 +177,11 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     cases = promote_dtypes(*choices)
     count = len(cases)
     if mode == "raise":
-        known = np.asarray(a)  # of a traced array: an error that says so
+        if isinstance(a, Tracer):
+            a = a._known(
+                errors.ConcretizationTypeError, "an index of choose with mode='raise'", "give mode='wrap' or 'clip'"
+            )
+        known = np.asarray(a)
         if known.size and not (0 <= known.min() and known.max() < count):
             raise ValueError(
                 f"invalid entry in choice array: indices lie outside 0 to {count - 1}; give mode='wrap' or 'clip'"

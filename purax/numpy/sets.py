@@ -336,10 +336,13 @@ def setxor1d(
         return read(values, ops.eq(counts, shapes.full_like_aval(counts.aval, 1)))
     both = shapes.concatenate([x, y], 0)
     n = both.aval.size
-    values, inverse = unique(both, return_inverse=True, size=n)
-    split = x.aval.size
-    in_x, in_y = (_occurs(inverse, start, end, n) for start, end in ((0, split), (split, n)))
-    keep = ops.bitwise_xor(in_x, in_y)
+    values, inverse, counts = unique(both, return_inverse=True, return_counts=True, size=n)
+    if assume_unique:
+        keep = ops.eq(counts, shapes.full_like_aval(counts.aval, 1))
+    else:
+        split = x.aval.size
+        in_x, in_y = (_occurs(inverse, start, end, n) for start, end in ((0, split), (split, n)))
+        keep = ops.bitwise_xor(in_x, in_y)
     default = shapes.slice_in_dim(_kept(values, keep, 1, 0), 0, 1)
     fill = shapes.reshape(default, ()) if fill_value is None else fill_value
     return _kept(values, keep, size, fill)

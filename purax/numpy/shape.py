@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
+from purax.core.aval import unwrapped
 from purax.core.trace import Tracer, aval_of
 from purax.numpy import _ops as ops
 from purax.numpy.creation import placed
@@ -52,11 +53,13 @@ def _array(name: str, x: Any) -> Any:
 
 def shape(a: Any) -> tuple[int, ...]:
     """The shape of an array, or of nested sequences."""
+    a = unwrapped(a)
     return tuple(a.shape) if hasattr(a, "shape") else np.shape(a)
 
 
 def ndim(a: Any) -> int:
     """The number of axes."""
+    a = unwrapped(a)
     return int(a.ndim) if hasattr(a, "ndim") else np.ndim(a)
 
 

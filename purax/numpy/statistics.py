@@ -530,7 +530,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         if isinstance(value, str) and value != "extrapolate":
             raise ValueError(f"the only valid string value of `{name}` is 'extrapolate', but got: {value!r}")
     check_arraylike("interp", x, xp, fp)
-    if np.shape(xp) != np.shape(fp) or np.ndim(xp) != 1:
+    if aval_of(xp).shape != aval_of(fp).shape or aval_of(xp).ndim != 1:
         raise ValueError("xp and fp must be one-dimensional arrays of equal size")
     x, xp = promote_dtypes_inexact(x, xp)
     (fp,) = promote_dtypes_inexact(fp)
@@ -585,7 +585,7 @@ def correlate(a: Any, v: Any, mode: str = "valid", *, precision: Any = None, pre
 
 def _convolve(name: str, x: Any, y: Any, mode: str, precision: Any, preferred: Any) -> Any:
     check_arraylike(name, x, y)
-    if np.ndim(x) != 1 or np.ndim(y) != 1:
+    if aval_of(x).ndim != 1 or aval_of(y).ndim != 1:
         raise ValueError(f"{name}() only support 1-dimensional inputs.")
     x, y = promote_dtypes_inexact(x, y)
     if x.aval.size == 0 or y.aval.size == 0:

@@ -17,6 +17,7 @@ import numpy as np
 from purax import dtypes, errors
 from purax.core.aval import array_aval
 from purax.core.hooks import hooks
+from purax.core.source import here
 from purax.core.trace import aval_of
 from purax.numpy import _ops as ops
 from purax.numpy.index_rules import Layout, is_basic, parse
@@ -300,7 +301,7 @@ def _bare(updates: Any, layout: Layout) -> Any:
         shape, tail = shape[extra:], layout.shape
     if tail is None or any(n not in (1, m) for n, m in zip(shape, tail, strict=True)):
         raise errors.ShapeError(
-            f"Incompatible shapes for broadcasting: values of shape {updates.aval.shape} do not broadcast to the shape "
+            f"Incompatible shapes for broadcasting, at {here()}: values of shape {updates.aval.shape} do not broadcast to the shape "
             f"{layout.shape} that the index selects"
         )
     if layout.new_axes and shape:
@@ -386,7 +387,7 @@ def _converted_scalar(value: Any, dtype: Any, aval: Any) -> Any:
         if not info.min <= value <= info.max:
             raise errors.IntegerOverflowError(
                 errors.explain(
-                    f"the Python integer {value} is out of bounds for {dtype}.",
+                    f"the Python integer {value} is out of bounds for {dtype}, at {here()}.",
                     f"an array of {dtype} holds {info.min} to {info.max}.",
                     "convert the array to a wider dtype first.",
                 )

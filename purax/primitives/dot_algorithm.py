@@ -58,7 +58,7 @@ class DotAlgorithmPreset(enum.Enum):
     F64_F64_F64 = enum.auto()
 
 
-_FORMATS = {"F16": dtypes.float16, "BF16": dtypes.bfloat16, "F32": dtypes.float32, "F64": dtypes.float64}
+_FORMATS = {"F16": dtypes.float16, "BF16": np.dtype(dtypes.bfloat16), "F32": dtypes.float32, "F64": dtypes.float64}
 
 
 def plan_of(algorithm: Any) -> tuple[Any, Any, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.core.hooks import hooks
+from purax.core.source import here
 from purax.core.trace import Tracer, aval_of
 
 __all__ = [
@@ -159,7 +160,7 @@ def broadcast_shapes(*shapes: Sequence[int], name: str = "broadcast_shapes") -> 
         return ()
     if len({len(s) for s in ranked}) > 1:
         raise errors.ShapeError(
-            f"{name}: operands have shapes {', '.join(map(str, map(tuple, shapes)))}; their numbers of axes must be equal: "
+            f"{name}, at {here()}: operands have shapes {', '.join(map(str, map(tuple, shapes)))}; their numbers of axes must be equal: "
             "add axes of size 1 by reshape, or use the function of purax.numpy, which broadcasts"
         )
     result = []
@@ -167,7 +168,7 @@ def broadcast_shapes(*shapes: Sequence[int], name: str = "broadcast_shapes") -> 
         others = {s for s in sizes if s != 1}
         if len(others) > 1:
             raise errors.ShapeError(
-                f"{name}: operands have shapes {' and '.join(map(str, map(tuple, shapes)))}, which do not fit together: "
+                f"{name}, at {here()}: operands have shapes {' and '.join(map(str, map(tuple, shapes)))}, which do not fit together: "
                 "along each axis sizes must be equal or 1"
             )
         result.append(others.pop() if others else 1)

@@ -19,6 +19,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.core.hooks import hooks
+from purax.core.source import here
 from purax.core.trace import aval_of
 from purax.primitives.base import LinearUnary
 
@@ -138,7 +139,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     for sizes in zip(*[(1,) * (ndim - len(shape)) + shape for shape in tuples], strict=True):
         wide = {size for size in sizes if size != 1}
         if len(wide) > 1:
-            raise errors.ShapeError(f"Incompatible shapes for broadcasting: shapes={tuples}")
+            raise errors.ShapeError(f"Incompatible shapes for broadcasting, at {here()}: shapes={tuples}")
         result.append(wide.pop() if wide else 1)
     return tuple(result)
 
@@ -409,7 +410,9 @@ def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
         return x
     first = len(shape) - aval.ndim
     if first < 0 or any(n not in (1, m) for n, m in zip(aval.shape, shape[first:], strict=True)):
-        raise errors.ShapeError(f"Incompatible shapes for broadcasting: {aval.shape} and requested shape {shape}")
+        raise errors.ShapeError(
+            f"Incompatible shapes for broadcasting, at {here()}: {aval.shape} and requested shape {shape}"
+        )
     return broadcast_in_dim_p.bind1(x, shape=shape, broadcast_dimensions=tuple(range(first, len(shape))))
 
 

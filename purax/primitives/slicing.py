@@ -168,8 +168,11 @@ def stack_starts(axis: Any, starts: Sequence[Any], dims: Sequence[int | None]) -
 # --- the user's functions ---------------------------------------------------------------------------------------------
 
 
-def _starts(operand: Any, start_indices: Any, allow_negative: Any) -> list[Any]:
-    """One integer scalar per axis, all of one dtype, negative ones counted from the end."""
+def _starts(operand: Any, start_indices: Any, allow_negative: Any, window: tuple[int, ...]) -> list[Any]:
+    """One integer scalar per axis, all of one dtype, negative ones counted from the end.
+
+    Known ones raise if the window would leave the operand there.
+    """
     sizes = aval_of(operand).shape
     if isinstance(start_indices, (tuple, list)):
         starts = list(start_indices)
@@ -191,6 +194,9 @@ def _starts(operand: Any, start_indices: Any, allow_negative: Any) -> list[Any]:
     if len(given) > 1:
         raise errors.DTypeError(f"start indices must be integers of one dtype, got {', '.join(map(str, given))}")
     allowed = [allow_negative] * len(starts) if isinstance(allow_negative, bool) else list(allow_negative)
+    if len(window) == len(sizes):  # else the primitive says what is wrong
+        for axis, (start, size, length, wrap) in enumerate(zip(starts, sizes, window, allowed, strict=True)):
+            bounds.check_window(start, axis, size, length, wrap)
     dtype = index_dtype(starts, sizes)
     return [index_scalar(i, n, a, dtype) for i, n, a in zip(starts, sizes, allowed, strict=True)]
 
@@ -235,7 +241,9 @@ def dynamic_slice(
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Any:
-    """A slice of static size at a dynamic place, moved inside the array where it would leave it.
+    """A slice of static size at a dynamic place.
+
+    A place that lies on the device is moved inside the array where the slice would leave it; one that Python or NumPy knows raises.
 
     Parameters
     ----------
@@ -254,15 +262,18 @@ def dynamic_slice(
     ------
     ShapeError, DTypeError
         The slice is larger than the operand, or starts are not integer scalars.
+    IndexOutOfBoundsError
+        At a known start the slice would leave the operand.
     """
-    starts = _starts(operand, start_indices, allow_negative_indices)
-    return dynamic_slice_p.bind1(operand, *starts, slice_sizes=shape.canonical_shape(slice_sizes))
+    sizes = shape.canonical_shape(slice_sizes)
+    starts = _starts(operand, start_indices, allow_negative_indices, sizes)
+    return dynamic_slice_p.bind1(operand, *starts, slice_sizes=sizes)
 
 
 def dynamic_update_slice(
     operand: Any, update: Any, start_indices: Any, *, allow_negative_indices: bool | Sequence[bool] = True
 ) -> Any:
-    """`operand` with the slice at a dynamic place replaced by `update`.
+    """`operand` with the slice at a dynamic place replaced by `update`; places as in `dynamic_slice`.
 
     Parameters
     ----------
@@ -280,9 +291,12 @@ def dynamic_update_slice(
     ------
     ShapeError, DTypeError
         The update is larger than the operand or of another dtype.
+    IndexOutOfBoundsError
+        At a known start the update would leave the operand.
     """
-    starts = _starts(operand, start_indices, allow_negative_indices)
-    return dynamic_update_slice_p.bind1(operand, _as(update, operand), *starts)
+    update = _as(update, operand)
+    starts = _starts(operand, start_indices, allow_negative_indices, aval_of(update).shape)
+    return dynamic_update_slice_p.bind1(operand, update, *starts)
 
 
 def _as(update: Any, operand: Any) -> Any:
@@ -336,4 +350,4 @@ def dynamic_update_index_in_dim(
     return dynamic_update_slice_in_dim(operand, update, index, axis, allow_negative_indices=allow_negative_indices)
 
 
-from purax.primitives import base, cast, elementwise, gather, scatter, shape  # noqa: E402  (siblings import this module's names)
+from purax.primitives import base, bounds, cast, elementwise, gather, scatter, shape  # noqa: E402  (siblings import this module's names)

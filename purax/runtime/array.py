@@ -42,43 +42,6 @@ class Array(Operators):
     _fate: str  # set only once the array is gone: what happened to it
     __array_priority__ = 100
 
-    # ---- what it is
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape."""
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        """Data type."""
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self.aval.size
-
-    @property
-    def weak_type(self) -> bool:
-        """Whether the value comes from Python scalars only, and so gives way in promotion."""
-        return self.aval.weak_type
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes per element."""
-        return int(self.aval.dtype.itemsize)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.aval.size * int(self.aval.dtype.itemsize)
-
     # ---- where it is
 
     @property
@@ -161,9 +124,12 @@ class Array(Operators):
         value = self._np
         if value is None:
             value = self._read()
-        if value.flags.writeable or value.base is None:
-            # The caller gets a view: a read-only array that owns its memory could be made writable again.
-            owner = value if value.base is None else value.base
+        owner = value.base
+        if value.flags.writeable or owner is None or (type(owner) is _ndarray and owner.flags.writeable):
+            # The caller gets a view: a read-only array that owns its memory could be made writable again, and so could a
+            # view of a writable one.
+            if owner is None:
+                owner = value
             if isinstance(owner, _ndarray):
                 owner.setflags(write=False)
             value = value.view()

@@ -360,6 +360,20 @@ def process_count(backend: Any = None) -> int:
     return len(process_indices(backend))
 
 
+def device_named(platform: str, number: int) -> Any:
+    """The device of a platform with this `id`.
+
+    Raises
+    ------
+    PlatformError
+        There is none in this process: shardings are unpickled where there are as many devices as where they were pickled.
+    """
+    for device in backend(platform).devices:
+        if device.id == number:
+            return device
+    raise errors.PlatformError(f"There is no {platform} device with the number {number} here.")
+
+
 def platform_of(device: Any) -> str:
     """Name of the backend that a device belongs to."""
     for chosen in backends().values():

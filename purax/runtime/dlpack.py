@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes
-from purax.core.aval import array_aval
+from purax.core.aval import array_aval, refuse_masked
 from purax.lazy import lazy
 from purax.runtime import buffers, client
 from purax.runtime.array import Array, wrap_host, wrap_placed
@@ -96,6 +96,7 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
         raise TypeError(
             f"from_dlpack needs an object with __dlpack__ and __dlpack_device__, not {type(external_array).__name__}."
         )
+    refuse_masked(external_array)
     kind, number = map(int, external_array.__dlpack_device__())
     if kind == _KDL_CPU:
         try:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from purax import dtypes, errors
-from purax.core.aval import ShapedArray, array_aval
-from purax.core.trace import aval_of
+from purax import dtypes, errors, tree
+from purax.core.aval import ShapedArray, array_aval, host_aval, refuse_masked, unwrapped
+from purax.core.trace import Tracer, aval_of
 from purax.lazy import lazy
 from purax.runtime import buffers, client
 from purax.runtime.array import Array, wrap_host, wrap_placed
@@ -173,9 +173,9 @@ def device_put(value: Any, target: Any = None) -> Array:
     aval = aval_of(value)
     if placement is not None:
         placement.sharding.shard_shape(aval.shape)
-    converted = getattr(value, "__purax_array__", None) or getattr(value, "__jax_array__", None)
-    if converted is not None and not isinstance(value, (np.ndarray, np.generic)):
-        return device_put(converted(), placement)
+    array = unwrapped(value)
+    if array is not value:
+        return device_put(array, placement)
     return put(value, aval, placement)
 
 
@@ -247,9 +247,16 @@ def make_array_from_single_device_arrays(
 
     Raises
     ------
+    TypeError
+        `arrays` is no list.
     ValueError
-        A device of the sharding has no piece, or a piece has the wrong shape or dtype.
+        A device of the sharding has no piece, or a piece has the wrong shape or dtype, or is traced.
     """
+    if not isinstance(arrays, (list, tuple)):
+        raise TypeError(f"make_array_from_single_device_arrays needs a list of arrays, got {type(arrays).__name__}.")
+    for array in arrays:
+        if not isinstance(array, Array):
+            raise ValueError(f"make_array_from_single_device_arrays joins arrays with elements, got {array!r}.")
     shape = tuple(shape)
     piece = sharding.shard_shape(shape)
     by_device = {array.device: array for array in arrays}
@@ -306,29 +313,57 @@ def make_array_from_callback(
 
 def _piece(value: Any, dtype: Any) -> tuple[np.ndarray, ShapedArray]:
     """A host value (of random keys, the words) and its aval; of `dtype` if one is given."""
+    if isinstance(value, Tracer):
+        raise errors.UnexpectedTracerError(
+            f"make_array_from_callback: the callback gave a traced value of type {value.aval.str_short()}, whose elements are not "
+            "known.\nInstead: call it outside of the transformation, or let the callback give NumPy arrays."
+        )
     if isinstance(getattr(value, "dtype", None), dtypes.KeyDtype):
         return value.host, value.aval
+    refuse_masked(value)
     host = np.asarray(value, dtype)
-    return host, array_aval(host.shape, dtypes.narrow(host.dtype) if dtype is None else host.dtype)
+    return host, host_aval(host) if dtype is None else array_aval(host.shape, host.dtype)
 
 
-def make_array_from_process_local_data(
-    sharding: Sharding, local_data: Any, global_shape: Sequence[int] | None = None
-) -> Array:
-    """Make an array of which each process holds a part: the parts are joined along the axes that the sharding cuts.
+def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None) -> Any:
+    """Make arrays of which each process holds a part: the parts are joined along the axes that the sharding cuts.
 
     Parameters
     ----------
-    sharding : Sharding
-    local_data : numpy.ndarray
+    sharding : Sharding, Device or PartitionSpec
+    local_data : numpy.ndarray, or tree of them
         The elements of this process.
-    global_shape : sequence of int, optional
-        Shape of the whole; by default each cut axis is as many times longer as there are groups of processes along it.
+    global_shape : sequence of int or None, or tree of them, optional
+        Shape of the whole, for all leaves or for those below it. By default each cut axis is as many times longer as there are
+        groups of processes along it; an axis of the length of the data is all there.
+
+    Returns
+    -------
+    Array, or tree of them
+
+    Raises
+    ------
+    ValueError
+        The shape of the data is not what the sharding leaves of the whole to this process.
     """
+    placement = to_placement(sharding)
+    if placement is None:
+        raise ValueError("make_array_from_process_local_data needs a sharding, a device or a PartitionSpec, got None.")
+
+    def join(shape: Any, data: Any) -> Any:
+        return tree.map(lambda leaf: _from_local(placement, leaf, shape), data)
+
+    return tree.map(join, global_shape, local_data, is_leaf=_is_shape)
+
+
+def _is_shape(x: Any) -> bool:
+    return x is None or (isinstance(x, (tuple, list)) and all(n is None or isinstance(n, (int, np.integer)) for n in x))
+
+
+def _from_local(placement: Placement, local_data: Any, global_shape: Sequence[int | None] | None) -> Array:
+    refuse_masked(local_data)
     local_data = np.asarray(local_data)
-    if sharding.is_fully_addressable:
-        return device_put(local_data, sharding)
-    ndim = local_data.ndim
+    sharding, ndim = placement.sharding, local_data.ndim
     places = {
         device: place
         for device, place in zip(sharding.device_assignment, sharding.device_indices(ndim), strict=True)
@@ -336,13 +371,26 @@ def make_array_from_process_local_data(
     }
     held = [sorted({place[axis] for place in places.values()}) for axis in range(ndim)]
     cuts = sharding.dimension_cuts(ndim)
-    if global_shape is None:
-        global_shape = [size * cut // len(own) for size, cut, own in zip(local_data.shape, cuts, held, strict=True)]
-    piece = sharding.shard_shape(tuple(global_shape))
-    aval = array_aval(piece, dtypes.narrow(local_data.dtype))
+    joined = [size * cut // len(own) for size, cut, own in zip(local_data.shape, cuts, held, strict=True)]
+    wanted = (None,) * ndim if global_shape is None else tuple(global_shape)
+    if len(wanted) != ndim or any(
+        size not in (None, whole, part) for size, whole, part in zip(wanted, joined, local_data.shape, strict=True)
+    ):
+        raise ValueError(
+            f"make_array_from_process_local_data: local data of shape {local_data.shape} are part of an array of shape "
+            f"{tuple(joined)} under {sharding}, not of one of shape {wanted}."
+        )
+    shape = tuple(whole if size is None else size for size, whole in zip(wanted, joined, strict=True))
+    if sharding.is_fully_addressable:
+        return device_put(local_data, placement)
+    piece = sharding.shard_shape(shape)
+    aval = host_aval(local_data).update(shape=piece)
+    for axis in range(ndim):
+        if shape[axis] == local_data.shape[axis]:  # the whole axis is here, not the pieces of this process alone
+            held[axis] = list(range(cuts[axis]))
     parts = []
     for device, place in places.items():
         starts = [own.index(position) * size for own, position, size in zip(held, place, piece, strict=True)]
         index = tuple(slice(start, start + size) for start, size in zip(starts, piece, strict=True))
         parts.append(put(local_data[index], aval, buffers.single_placement(device)))
-    return make_array_from_single_device_arrays(tuple(global_shape), sharding, parts)
+    return make_array_from_single_device_arrays(shape, sharding, parts)

@@ -13,6 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from purax.lazy import lazy
+
+_client = lazy("purax.runtime.client")  # which knows the devices, and imports this module
+
 __all__ = ["AbstractMesh", "AxisType", "Mesh", "current_mesh", "get_mesh", "set_mesh", "use_mesh"]
 
 
@@ -24,7 +28,73 @@ class AxisType(enum.Enum):
     Manual = enum.auto()
 
 
-class AbstractMesh:
+class _Axes:
+    """What meshes tell of their axes: `axis_names`, `axis_sizes` and `axis_types` come from the subclass."""
+
+    __slots__ = ()
+    axis_names: tuple[Any, ...]
+    axis_types: tuple[AxisType, ...]
+    axis_sizes: Any
+
+    @property
+    def shape(self) -> OrderedDict[str, int]:
+        """Size of each axis by its name."""
+        return OrderedDict(self.shape_tuple)
+
+    @property
+    def shape_tuple(self) -> tuple[tuple[Any, int], ...]:
+        """Name and size of each axis."""
+        return tuple(zip(self.axis_names, self.axis_sizes, strict=True))
+
+    @property
+    def size(self) -> int:
+        """Number of devices; none without axes."""
+        return math.prod(self.axis_sizes) if self.axis_names else 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether the mesh has no devices."""
+        return self.size == 0
+
+    def _of(self, kind: AxisType) -> tuple[Any, ...]:
+        return tuple(name for name, found in zip(self.axis_names, self.axis_types, strict=True) if found is kind)
+
+    @property
+    def auto_axes(self) -> tuple[Any, ...]:
+        """Names of the axes that are `AxisType.Auto`."""
+        return self._of(AxisType.Auto)
+
+    @property
+    def explicit_axes(self) -> tuple[Any, ...]:
+        """Names of the axes that are `AxisType.Explicit`."""
+        return self._of(AxisType.Explicit)
+
+    @property
+    def manual_axes(self) -> tuple[Any, ...]:
+        """Names of the axes that are `AxisType.Manual`."""
+        return self._of(AxisType.Manual)
+
+    @property
+    def are_all_axes_auto(self) -> bool:
+        """Whether all axes are `AxisType.Auto`."""
+        return self.auto_axes == self.axis_names
+
+    @property
+    def are_all_axes_explicit(self) -> bool:
+        """Whether all axes are `AxisType.Explicit`."""
+        return self.explicit_axes == self.axis_names
+
+    @property
+    def are_all_axes_manual(self) -> bool:
+        """Whether all axes are `AxisType.Manual`."""
+        return self.manual_axes == self.axis_names
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{name!r}: {size}" for name, size in self.shape_tuple)
+        return f"{type(self).__name__}({axes}, axis_types=({', '.join(kind.name for kind in self.axis_types)}))"
+
+
+class AbstractMesh(_Axes):
     """Names and sizes of a mesh, without devices.
 
     Parameters
@@ -42,14 +112,22 @@ class AbstractMesh:
         self.axis_names, self.axis_types = _checked_axes(self.axis_sizes, axis_names, axis_types)
 
     @property
-    def shape(self) -> OrderedDict[str, int]:
-        """Size of each axis by its name."""
-        return OrderedDict(zip(self.axis_names, self.axis_sizes, strict=True))
+    def abstract_mesh(self) -> AbstractMesh:
+        """The mesh itself."""
+        return self
 
-    @property
-    def size(self) -> int:
-        """Number of devices."""
-        return math.prod(self.axis_sizes)
+    def update(self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None) -> AbstractMesh:
+        """A copy with other sizes, names or types."""
+        return AbstractMesh(
+            self.axis_sizes if axis_sizes is None else axis_sizes,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else axis_types,
+        )
+
+    def update_axis_types(self, name_to_type: dict[Any, AxisType]) -> AbstractMesh:
+        """A copy in which the named axes have other types."""
+        kinds = zip(self.axis_names, self.axis_types, strict=True)
+        return self.update(axis_types=tuple(name_to_type.get(name, kind) for name, kind in kinds))
 
     def _key(self) -> tuple[Any, ...]:
         return self.axis_sizes, self.axis_names, self.axis_types
@@ -60,11 +138,8 @@ class AbstractMesh:
     def __hash__(self) -> int:
         return hash(self._key())
 
-    def __repr__(self) -> str:
-        return f"AbstractMesh({_describe(self)})"
 
-
-class Mesh:
+class Mesh(_Axes):
     """Devices in a grid whose axes have names.
 
     Parameters
@@ -104,21 +179,6 @@ class Mesh:
         return self.devices.shape
 
     @property
-    def shape(self) -> OrderedDict[str, int]:
-        """Size of each axis by its name."""
-        return OrderedDict(zip(self.axis_names, self.devices.shape, strict=True))
-
-    @property
-    def size(self) -> int:
-        """Number of devices."""
-        return self.devices.size
-
-    @property
-    def empty(self) -> bool:
-        """Whether the mesh has no devices."""
-        return self.devices.size == 0
-
-    @property
     def device_ids(self) -> np.ndarray:
         """The `id` of every device, in the shape of the grid."""
         return np.array([device.id for device in self.devices.flat], dtype=int).reshape(self.devices.shape)
@@ -138,6 +198,21 @@ class Mesh:
         """Names and sizes alone."""
         return AbstractMesh(self.devices.shape, self.axis_names, self.axis_types)
 
+    @property
+    def local_mesh(self) -> Mesh:
+        """The part of the mesh that this process has; its devices lie in one block."""
+        places = np.argwhere(np.vectorize(is_local, otypes=[bool])(self.devices))
+        block = tuple(slice(first, last + 1) for first, last in zip(places.min(0), places.max(0), strict=True))
+        return self.update(devices=self.devices[block])
+
+    def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
+        """A copy with other devices, names or types."""
+        return Mesh(
+            self.devices if devices is None else devices,
+            self.axis_names if axis_names is None else axis_names,
+            self.axis_types if axis_types is None else axis_types,
+        )
+
     def sdy_text(self) -> str:
         """The body of the Shardy mesh, such as ``<["x"=2, "y"=4]>``; a program numbers its devices as the grid does."""
         axes = ", ".join(f'"{name}"={size}' for name, size in self.shape.items())
@@ -149,6 +224,9 @@ class Mesh:
 
     def __exit__(self, *exc: object) -> None:
         _current.reset(self._tokens.pop())
+
+    def __reduce__(self) -> Any:
+        return _restored, (list(map(named, self.devices.flat)), self.devices.shape, self.axis_names, self.axis_types)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -164,11 +242,6 @@ class Mesh:
 
     def __hash__(self) -> int:
         return self._hash
-
-    def __repr__(self) -> str:
-        return f"Mesh({_describe(self)})"
-
-    __str__ = __repr__
 
 
 _current: ContextVar[Mesh | None] = ContextVar("purax_mesh", default=None)
@@ -213,6 +286,17 @@ def use_mesh(mesh: Mesh) -> Iterator[Mesh]:
         _current.reset(token)
 
 
+def named(device: Any) -> tuple[str, int]:
+    """Platform and number of a device: what stands for it in a pickle."""
+    return _client.platform_of(device), device.id
+
+
+def _restored(devices: list[tuple[str, int]], shape: tuple[int, ...], names: Any, types: Any) -> Mesh:
+    grid = np.empty(len(devices), dtype=object)
+    grid[:] = [_client.device_named(*device) for device in devices]
+    return Mesh(grid.reshape(shape), names, types)
+
+
 def is_local(device: Any) -> bool:
     """Whether this process can read and write the memory of a device."""
     return device.process_index == device.client.process_index()
@@ -226,12 +310,10 @@ def _checked_axes(sizes: tuple[int, ...], names: Any, types: Any) -> tuple[tuple
         raise ValueError(f"Each axis of a mesh needs a name of its own; got {names}.")
     if types is None:
         types = AxisType.Auto
-    types = (types,) * len(names) if isinstance(types, AxisType) else tuple(types)
+    types = (types,) * len(names) if isinstance(types, AxisType) else types
+    if not isinstance(types, (tuple, list)) or not all(isinstance(kind, AxisType) for kind in types):
+        raise TypeError(f"axis_types of a mesh must be of type AxisType, or a tuple of these; got {types!r}.")
+    types = tuple(types)
     if len(types) != len(names):
         raise ValueError(f"A mesh with the axes {names} was given {len(types)} axis types.")
     return names, types
-
-
-def _describe(mesh: Mesh | AbstractMesh) -> str:
-    axes = ", ".join(f"{name!r}: {size}" for name, size in mesh.shape.items())
-    return f"{axes}, axis_types=({', '.join(kind.name for kind in mesh.axis_types)})"

@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from purax.sharding.mesh import Mesh, is_local
+from purax.lazy import lazy
+from purax.sharding.mesh import AbstractMesh, Mesh, is_local, named
 from purax.sharding.spec import UNCONSTRAINED, PartitionSpec, names_of
+
+_client = lazy("purax.runtime.client")  # which knows the devices, and imports this module
 
 __all__ = ["NamedSharding", "Sharding", "SingleDeviceSharding"]
 
@@ -98,6 +101,19 @@ class Sharding:
             and self.device_indices(ndim) == other.device_indices(ndim)
         )
 
+    @property
+    def has_addressable_devices(self) -> bool:
+        """Whether some device belongs to this process."""
+        return any(map(is_local, self.device_assignment))
+
+    def with_memory_kind(self, kind: str) -> Sharding:
+        """The sharding with its arrays in another memory of the devices; there is one, `device`."""
+        if kind != self.memory_kind:
+            raise NotImplementedError(
+                f"Arrays lie in the memory {self.memory_kind!r} of devices; {kind!r} is not used."
+            )
+        return self
+
     def check_compatible_aval(self, shape: tuple[int, ...]) -> None:
         """Raise ValueError when an array of this shape cannot be spread in this way."""
         self.shard_shape(shape)
@@ -136,7 +152,11 @@ class SingleDeviceSharding(Sharding):
         return f"SingleDeviceSharding(device={self.device!r}, memory_kind=device)"
 
     def __reduce__(self) -> Any:
-        raise TypeError("A SingleDeviceSharding holds a device of this process and cannot be pickled.")
+        return _restored, named(self.device)
+
+
+def _restored(platform: str, number: int) -> SingleDeviceSharding:
+    return SingleDeviceSharding(_client.device_named(platform, number))
 
 
 class NamedSharding(Sharding):
@@ -167,6 +187,12 @@ class NamedSharding(Sharding):
                 raise ValueError(f"{spec} names the axis {name!r}, but the mesh has the axes {mesh.axis_names}.")
             if used.count(name) > 1:
                 raise ValueError(f"{spec} uses the mesh axis {name!r} twice; an axis can cut an array only once.")
+        for name in (*spec.unreduced, *spec.reduced):
+            if name not in mesh.explicit_axes:
+                raise ValueError(
+                    f"{spec}: only axes of the mesh whose type is Explicit can be unreduced or reduced; {name!r} is not among "
+                    f"them, the mesh has the axes {mesh.axis_names} of types {mesh.axis_types}."
+                )
         self.mesh, self.spec = mesh, spec
         self._hash = hash((mesh, spec))
 
@@ -180,6 +206,15 @@ class NamedSharding(Sharding):
         """Whether every device holds the whole array."""
         shape = self.mesh.shape
         return all(shape[name] == 1 for name in self.spec.axis_names())
+
+    @property
+    def replicated_axes(self) -> frozenset[Any]:
+        """Mesh axes along which devices hold the same."""
+        return frozenset(self.mesh.axis_names).difference(self.spec.axis_names(), self.spec.unreduced)
+
+    def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
+        """Whether both give each device the same piece of an array with `ndim` axes."""
+        return self == other or (not isinstance(self.mesh, AbstractMesh) and super().is_equivalent_to(other, ndim))
 
     def _entries(self, ndim: int) -> tuple[tuple[str, ...], ...]:
         if len(self.spec) > ndim:
@@ -237,6 +272,9 @@ class NamedSharding(Sharding):
     def update(self, *, mesh: Mesh | None = None, spec: PartitionSpec | None = None) -> NamedSharding:
         """The sharding with another mesh or spec."""
         return NamedSharding(mesh or self.mesh, self.spec if spec is None else spec)
+
+    def __reduce__(self) -> Any:
+        return NamedSharding, (self.mesh, self.spec)
 
     def __eq__(self, other: object) -> bool:
         if self is other:

@@ -33,7 +33,14 @@ class PartitionSpec:
 
     Parameters
     ----------
-    *parts : None, str, tuple of str, or PartitionSpec.UNCONSTRAINED
+    *partitions : None, str, tuple of str, or PartitionSpec.UNCONSTRAINED
+    unreduced, reduced : set of str
+        Mesh axes over which the pieces are terms of a sum, or come from one.
+
+    Raises
+    ------
+    ValueError
+        A tuple holds a tuple, None is said to be unreduced or reduced, or one mesh axis is used in two ways.
 
     Examples
     --------
@@ -43,42 +50,86 @@ class PartitionSpec:
     True
     """
 
-    __slots__ = ("_parts",)
+    __slots__ = ("partitions", "reduced", "unreduced")
     UNCONSTRAINED = UNCONSTRAINED
 
-    def __init__(self, *parts: Any) -> None:
-        self._parts = tuple(map(_canonical, parts))
+    def __init__(self, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> None:
+        self.partitions = tuple(map(_canonical, partitions))
+        self.unreduced, self.reduced = _names("unreduced", unreduced), _names("reduced", reduced)
+        both = {*self.unreduced, *self.reduced}.intersection(self.axis_names())
+        if both or self.unreduced & self.reduced:
+            raise ValueError(
+                f"{self}: a mesh axis cuts an array axis, or is unreduced, or is reduced; not two of these."
+            )
 
     def axis_names(self) -> tuple[str, ...]:
         """Every mesh axis that is used, in the order of the entries."""
-        return tuple(name for part in self._parts for name in names_of(part))
+        return tuple(name for part in self.partitions for name in names_of(part))
+
+    def index(self, value: Any) -> int:
+        """The array axis whose entry this is."""
+        return self.partitions.index(_canonical(value))
+
+    def count(self, value: Any) -> int:
+        """How many entries are this."""
+        return self.partitions.count(_canonical(value))
+
+    def update(self, **changes: Any) -> PartitionSpec:
+        """A copy with other `partitions`, `unreduced` or `reduced`."""
+        fields = {"partitions": self.partitions, "unreduced": self.unreduced, "reduced": self.reduced} | changes
+        return PartitionSpec(*fields.pop("partitions"), **fields)
+
+    def _sums(self) -> tuple[frozenset[str], frozenset[str]]:
+        return self.unreduced, self.reduced
 
     def __len__(self) -> int:
-        return len(self._parts)
+        return len(self.partitions)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._parts)
+        return iter(self.partitions)
 
     def __getitem__(self, index: Any) -> Any:
-        return self._parts[index]
+        return self.partitions[index]
 
     def __add__(self, other: Any) -> PartitionSpec:
-        return PartitionSpec(*self._parts, *other)
+        if not isinstance(other, PartitionSpec):
+            if any(self._sums()):
+                raise TypeError(f"{self} has unreduced or reduced axes: add a PartitionSpec to it, not {other!r}.")
+            return PartitionSpec(*self.partitions, *other)
+        return PartitionSpec(
+            *self.partitions, *other, unreduced=self.unreduced | other.unreduced, reduced=self.reduced | other.reduced
+        )
 
     def __radd__(self, other: Any) -> PartitionSpec:
-        return PartitionSpec(*other, *self._parts)
+        return PartitionSpec(*other) + self if not any(self._sums()) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PartitionSpec) and self._parts == other._parts
+        return (
+            isinstance(other, PartitionSpec) and self.partitions == other.partitions and self._sums() == other._sums()
+        )
 
     def __hash__(self) -> int:
-        return hash((PartitionSpec, self._parts))
+        return hash((PartitionSpec, self.partitions, *self._sums()))
 
     def __repr__(self) -> str:
-        return f"P({', '.join(map(repr, self._parts))})"
+        sums = [
+            f"{name}={set(axes)}" for name, axes in zip(("unreduced", "reduced"), self._sums(), strict=True) if axes
+        ]
+        return f"P({', '.join([*map(repr, self.partitions), *sums])})"
 
     def __reduce__(self) -> Any:
-        return PartitionSpec, self._parts
+        return _restored, (self.partitions, *self._sums())
+
+
+def _restored(partitions: tuple[Any, ...], unreduced: frozenset[str], reduced: frozenset[str]) -> PartitionSpec:
+    return PartitionSpec(*partitions, unreduced=unreduced, reduced=reduced)
+
+
+def _names(what: str, axes: Any) -> frozenset[str]:
+    axes = frozenset(axes)
+    if None in axes:
+        raise ValueError(f"PartitionSpec: {what} names mesh axes; got None among {set(axes)}.")
+    return axes
 
 
 def names_of(part: Any) -> tuple[str, ...]:
@@ -92,6 +143,8 @@ def _canonical(part: Any) -> Any:
     if isinstance(part, list):
         part = tuple(part)
     if isinstance(part, tuple):
+        if any(isinstance(name, (tuple, list)) for name in part):
+            raise ValueError(f"PartitionSpec: the entry {part} is a tuple with a tuple inside; name mesh axes only.")
         return part[0] if len(part) == 1 else part or None
     return part
 

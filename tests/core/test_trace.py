@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traced values: what they refuse, how they are found when they escape, and who may use them."""
 
+import pickle
 import threading
 
 import numpy as np
@@ -44,6 +45,8 @@ def test_the_message_names_the_argument_path():
         (lambda x: [1, 2][x], errors.TracerIntegerConversionError),
         (lambda x: x.item(), errors.ConcretizationTypeError),
         (lambda x: x.tolist(), errors.ConcretizationTypeError),
+        (lambda x: x.tobytes(), errors.ConcretizationTypeError),
+        (pickle.dumps, errors.ConcretizationTypeError),
         (hash, TypeError),
     ],
 )

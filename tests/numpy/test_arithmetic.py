@@ -61,6 +61,20 @@ def test_gradients_at_singular_points_are_finite():
     assert grad(lambda x: pnp.maximum(x, 1.0))(1.0) == 0.5
 
 
+@pytest.mark.parametrize("function", [pnp.logaddexp, pnp.logaddexp2])
+@pytest.mark.parametrize("x", [-np.inf, -3.0, 0.0, 0.5, np.inf])
+@pytest.mark.parametrize("y", [-np.inf, -3.0, 0.0, 0.5, np.inf])
+def test_slopes_of_logarithms_of_sums_add_up_to_one(function, x, y):
+    left, right = grad(function, (0, 1))(x, y)
+    np.testing.assert_allclose(left + right, 1, rtol=1e-6)
+    assert left == right if x == y else (left > right) == (x > y)
+
+
+def test_the_second_derivative_of_logaddexp_at_equal_operands_is_a_quarter():
+    np.testing.assert_allclose(grad(grad(pnp.logaddexp))(1.0, 1.0), 0.25, rtol=1e-6)
+    np.testing.assert_allclose(grad(grad(pnp.logaddexp2))(1.0, 1.0), np.log(2) / 4, rtol=1e-6)
+
+
 def test_ldexp_does_not_overflow_on_the_way():
     assert pnp.ldexp(pnp.float32(2.0**-140), 260).item() == 2.0**120
     np.testing.assert_array_equal(pnp.ldexp(X, J), np.ldexp(X, J))

@@ -3,8 +3,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import purax
 from purax import errors, jit
 from purax import numpy as pnp
+from purax.sharding import NamedSharding, P
 
 V = np.arange(1, 6, dtype=np.float32)
 
@@ -130,3 +132,13 @@ def test_diagonals_are_filled_around_tall_matrices():
         np.testing.assert_array_equal(
             pnp.fill_diagonal(pnp.zeros((7, 3)), pnp.array([1, 2]), wrap=wrap, inplace=False), want
         )
+
+
+def test_arrays_like_one_that_was_put_somewhere_lie_there_too():
+    mesh = purax.make_mesh((4, 2), ("x", "y"))
+    array = purax.device_put(np.ones((8, 2), np.float32), NamedSharding(mesh, P("x", "y")))
+    for like in (pnp.zeros_like(array), pnp.ones_like(array, int), pnp.full_like(array, 3)):
+        assert like.sharding == array.sharding and like.committed
+    assert pnp.zeros_like(array, shape=(3,)).sharding.num_devices == 1
+    assert pnp.zeros_like(array, device=purax.devices()[1]).devices() == {purax.devices()[1]}
+    assert not pnp.zeros_like(pnp.ones(3)).committed

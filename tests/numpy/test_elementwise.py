@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+import inspect
+import pickle
+
 import numpy as np
 import pytest
 
@@ -74,3 +77,10 @@ def test_nan_and_infinities_are_replaced():
     x = np.array([np.nan, np.inf, -np.inf, 1], np.float32)
     np.testing.assert_array_equal(pnp.nan_to_num(x), np.nan_to_num(x))
     assert pnp.nan_to_num(x, nan=1.0, posinf=2.0, neginf=3.0).tolist() == [1, 2, 3, 1]
+
+
+@pytest.mark.parametrize("name", [n for n in dir(pnp) if inspect.isfunction(getattr(pnp, n)) and not n.startswith("_")])
+def test_each_function_knows_its_public_name_and_survives_pickling(name):
+    function = getattr(pnp, name)
+    assert function.__name__ == name
+    assert pickle.loads(pickle.dumps(function)) is function

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import purax
-from purax import errors, jit
+from purax import errors, jit, lax
 from purax import numpy as pnp
 
 
@@ -117,3 +117,21 @@ def test_positive_and_negative_zero_constants_are_kept_apart():
     x = pnp.ones(2)
     assert (1 / (x * 0.0)).tolist() == [np.inf, np.inf]
     assert (1 / (x * -0.0)).tolist() == [-np.inf, -np.inf]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pnp.add, pnp.hypot, pnp.minimum, pnp.isclose, lax.add, lambda x, y: x - y, lambda x, y: pnp.where(x > 0, x, y),
+        lambda x, y: pnp.broadcast_to(x, (5,)), lambda x, y: pnp.full((2,), y), lambda x, y: x.at[0].set(y),
+        lambda x, y: pnp.sum(x, where=y > 0), pnp.polyval, lambda x, y: pnp.vectorize(pnp.add)(x, y), pnp.select,
+        lambda x, y: pnp.int8(1) + 300, lambda x, y: x[7],
+    ],
+)  # fmt: skip
+def test_operands_that_do_not_fit_name_the_line_of_the_user(function):
+    x, y = pnp.ones((2, 3)), pnp.ones(4)
+    if function is pnp.select:
+        function = lambda x, y: pnp.select([x > 0], [y])
+    for run in (function, jit(function)):
+        with pytest.raises((ValueError, OverflowError, IndexError), match=r"at .*test_promotion\.py:\d+"):
+            run(x, y)

@@ -9,6 +9,7 @@ import purax
 from purax import config, dtypes, errors
 from purax.primitives import elementwise as e
 from purax.primitives import reduction
+from purax.primitives.log_sums import logaddexp2_p, logaddexp_p
 from tests.laws.sample import BadSample, Sample
 
 rng = np.random.default_rng(0)
@@ -42,6 +43,7 @@ COMPLEX_UNARY = [
     e.tan_p, e.asin_p, e.acos_p, e.atan_p, e.sinh_p, e.cosh_p, e.tanh_p, e.asinh_p, e.acosh_p, e.atanh_p,
 ]  # fmt: skip
 BINARY = [e.add_p, e.sub_p, e.mul_p, e.div_p, e.max_p, e.min_p]
+LOG_SUMS = [logaddexp_p, logaddexp2_p]
 ORDER = [e.lt_p, e.le_p, e.gt_p, e.ge_p, e.eq_to_p, e.lt_to_p, e.le_to_p]
 LINEAR = {e.neg_p: (0,), e.add_p: (0, 1), e.sub_p: (0, 1), e.mul_p: (0,), e.div_p: (0,)}
 
@@ -67,6 +69,9 @@ SAMPLES = [
     *(Sample(p, (LEFT, RIGHT), differentiable=()) for p in (e.add_p, e.mul_p, e.max_p, e.min_p, e.eq_p, *ORDER)),
     *(Sample(e.round_p, (X,), {"rounding_method": m}) for m in e.RoundingMethod),
     *(Sample(e.round_p, (EDGES,), {"rounding_method": m}, differentiable=()) for m in e.RoundingMethod),
+    *(Sample(p, (X, Y)) for p in LOG_SUMS), *(Sample(p, (LEFT, RIGHT), differentiable=()) for p in LOG_SUMS),
+    *(Sample(p, (Z, W), tolerance=1e-5) for p in LOG_SUMS), *(Sample(p, (EMPTY, EMPTY)) for p in LOG_SUMS),
+    *(Sample(p, (x, x[::-1].copy()), differentiable=()) for p in LOG_SUMS for x in (HALF, BRAIN)),
     Sample(e.nextafter_p, (X, Y)), Sample(e.nextafter_p, (HALF, HALF[::-1].copy())),
     *(Sample(e.integer_pow_p, (X,), {"y": y}) for y in (-3, -1, 0, 1, 2, 3, 7)),
     *(Sample(e.integer_pow_p, (x,), {"y": 3}, differentiable=()) for x in (INTS, HALF, BRAIN)),
@@ -89,6 +94,7 @@ SAMPLES = [
     Sample(e.clamp_p, (UNIT - 1, X, UNIT + 1)), Sample(e.clamp_p, (np.int32(0).reshape(()), INTS, np.int32(3).reshape(()))),
 ]  # fmt: skip
 BAD_SAMPLES = [
+    *(BadSample(p, (INTS, INTS), {}, errors.DTypeError, "int32; floating or complex is needed") for p in LOG_SUMS),
     BadSample(e.add_p, (X, X[:1]), {}, errors.ShapeError, "shapes (2, 3) and (1, 3)"),
     BadSample(e.add_p, (X, INTS), {}, errors.DTypeError, "float32 and int32"),
     BadSample(e.add_p, (FLAGS, FLAGS), {}, errors.DTypeError, "bool"),

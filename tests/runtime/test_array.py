@@ -197,6 +197,15 @@ def test_a_host_value_that_is_a_view_is_shown_read_only():
         np.asarray(array).setflags(write=True)
 
 
+@pytest.mark.parametrize("writable", [True, False], ids=["writable view", "read-only view"])
+def test_a_view_of_writable_memory_cannot_be_made_writable(writable):
+    view = np.arange(6.0)[1:4]
+    view.setflags(write=writable)
+    array = wrap_host(array_aval((3,), view.dtype), view)
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        np.asarray(array).setflags(write=True)
+
+
 # ---- random keys
 
 

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values onto devices and back: every dtype, memory that callers own, DLPack, arrays from pieces."""
 
+import pickle
+
 import numpy as np
 import pytest
 
+import purax
 from purax import config, contexts, dtypes, errors, events
 from purax.core.aval import array_aval
 from purax.runtime import buffers, client
@@ -20,7 +23,7 @@ from purax.runtime.transfer import (
     put,
     to_placement,
 )
-from purax.sharding import NamedSharding, P, SingleDeviceSharding
+from purax.sharding import Mesh, NamedSharding, P, SingleDeviceSharding
 
 SMALL, LARGE = (3, 5), (150, 150)
 
@@ -264,6 +267,35 @@ def test_pieces_become_one_array():
 
 
 @pytest.mark.devices
+def test_trees_of_local_data_become_arrays_of_a_shape_that_is_checked():
+    data = {"a": np.arange(10).reshape(2, 5), "b": [np.zeros((2, 5))]}
+    for shape in (None, (2, 5), (None, 5), {"a": (2, 5), "b": None}):
+        found = make_array_from_process_local_data(client.devices()[0], data, shape)
+        np.testing.assert_array_equal(found["a"], data["a"])
+        assert found["b"][0].devices() == {client.devices()[0]}
+    for shape in ((2, 8), (10,), {"a": (2, 5), "b": [(3, 5)]}):
+        with pytest.raises(ValueError, match="part of an array of shape"):
+            make_array_from_process_local_data(client.devices()[0], data, shape)
+
+
+def test_shardings_survive_pickling():
+    for sharding in (
+        NamedSharding(Mesh(np.array(client.devices()).reshape(4, 2), ("x", "y")), P("x")),
+        SingleDeviceSharding(client.devices()[3]),
+    ):
+        assert pickle.loads(pickle.dumps(sharding)) == sharding
+
+
+def test_pieces_that_have_no_elements_are_refused():
+    sharding = SingleDeviceSharding(client.devices()[0])
+    with pytest.raises(TypeError, match="list of arrays"):
+        make_array_from_single_device_arrays((2,), sharding, put(np.zeros(2), array_aval((2,), np.dtype("f4"))))
+    with pytest.raises(ValueError, match="with elements"):
+        purax.jit(lambda x: make_array_from_single_device_arrays((2,), sharding, [x]))(np.zeros(2))
+    with pytest.raises(errors.UnexpectedTracerError, match="callback gave a traced value"):
+        purax.jit(lambda x: make_array_from_callback((2,), sharding, lambda index: x[index]))(np.zeros(2))
+
+
 def test_an_axis_that_does_not_divide_is_refused_by_name():
     sharding = NamedSharding(client.make_mesh((8,), ("x",)), P(None, "x"))
     with pytest.raises(ValueError, match=r"axis 1 .* 8 pieces"):

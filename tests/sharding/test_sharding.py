@@ -61,6 +61,57 @@ def test_specs_compare_by_what_they_mean_and_print_as_written():
     assert P("x", ("y", "z"), None).axis_names() == ("x", "y", "z")
 
 
+def test_specs_say_where_sums_are_open():
+    spec = P("a", None, unreduced={"c"}, reduced={"d"})
+    assert repr(spec) == "P('a', None, unreduced={'c'}, reduced={'d'})" and spec.partitions == ("a", None)
+    assert spec == P("a", None, unreduced=["c"], reduced=["d"]) != P("a", None, unreduced={"c"})
+    assert pickle.loads(pickle.dumps(spec)) == spec and hash(spec) == hash(spec.update())
+    assert P("x", unreduced={"z"}) + P("a", unreduced={"b"}) == P("x", "a", unreduced={"z", "b"})
+    assert spec.update(partitions=("b",), reduced=()) == P("b", unreduced={"c"})
+    assert P("x", "y", ("z",)).index("z") == 2 and P(None, (), "x").count(None) == 2
+    with pytest.raises(TypeError, match="add a PartitionSpec"):
+        operator.add(spec, (None,))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "sums", "message"),
+    [
+        ((("a", ("b",)),), {}, "a tuple inside"), (("a",), {"unreduced": {None}}, "got None"),
+        (("a",), {"unreduced": {"a"}}, "not two of these"), ((), {"unreduced": {"a"}, "reduced": {"a"}}, "not two of these"),
+    ],
+)  # fmt: skip
+def test_specs_that_say_nothing_are_refused(partitions, sums, message):
+    with pytest.raises(ValueError, match=message):
+        P(*partitions, **sums)
+
+
+def test_meshes_tell_their_axes_by_type():
+    kinds = (AxisType.Explicit, AxisType.Auto, AxisType.Manual)
+    for mesh in (
+        Mesh(np.array(DEVICES).reshape(2, 2, 2), ("x", "y", "z"), kinds),
+        AbstractMesh((2, 2, 2), ("x", "y", "z"), kinds),
+    ):
+        assert (mesh.explicit_axes, mesh.auto_axes, mesh.manual_axes) == (("x",), ("y",), ("z",))
+        assert not mesh.are_all_axes_auto and not mesh.empty and mesh.size == 8
+        assert mesh.shape_tuple == (("x", 2), ("y", 2), ("z", 2))
+        assert mesh.update(axis_types=AxisType.Manual).are_all_axes_manual
+        assert mesh.abstract_mesh.update_axis_types({"y": AxisType.Explicit}).explicit_axes == ("x", "y")
+    for wrong in ("explicit", ("explicit", AxisType.Auto)):
+        with pytest.raises(TypeError, match="must be of type AxisType"):
+            AbstractMesh((2, 2), ("x", "y"), wrong)
+
+
+def test_a_mesh_without_axes_has_no_devices():
+    for mesh in (AbstractMesh((), ()), Mesh(np.empty((), object), [])):
+        assert mesh.empty and mesh.size == 0 and mesh.abstract_mesh.empty
+
+
+def test_a_mesh_gives_the_part_of_this_process():
+    devices = [Device(i, process_index=i // 4) for i in range(8)]
+    mesh = Mesh(np.array(devices).reshape(2, 4), ("x", "y"))
+    assert mesh.local_mesh == Mesh(np.array(devices[:4]).reshape(1, 4), ("x", "y"))
+
+
 def test_a_mesh_says_what_it_is():
     assert dict(MESH.shape) == {"x": 2, "y": 4} and MESH.size == 8 and MESH.axis_sizes == (2, 4) and not MESH.empty
     assert MESH == Mesh(np.array(DEVICES).reshape(2, 4), ["x", "y"]) and hash(MESH) == hash(
@@ -167,6 +218,22 @@ def test_devices_of_other_processes_are_not_addressable():
     sharding = NamedSharding(Mesh(devices, "x"), P("x"))
     assert not sharding.is_fully_addressable and sharding.addressable_devices == {devices[0]}
     assert sharding.addressable_devices_indices_map((4,)) == {devices[0]: (slice(0, 2),)}
+
+
+def test_named_shardings_of_meshes_without_devices_compare_by_value():
+    spec = NamedSharding(MESH.abstract_mesh, P("x"))
+    assert spec.is_equivalent_to(NamedSharding(MESH.abstract_mesh, P("x")), 2)
+    assert not spec.is_equivalent_to(NamedSharding(MESH.abstract_mesh, P("y")), 2)
+
+
+def test_a_named_sharding_knows_where_copies_lie_and_which_axes_may_be_open():
+    assert NamedSharding(MESH, P("y")).replicated_axes == {"x"}
+    assert NamedSharding(MESH, P("y")).has_addressable_devices
+    with pytest.raises(ValueError, match="Explicit"):
+        NamedSharding(MESH, P("x", unreduced={"y"}))
+    assert NamedSharding(MESH, P()).with_memory_kind("device") == NamedSharding(MESH, P())
+    with pytest.raises(NotImplementedError, match="pinned_host"):
+        NamedSharding(MESH, P()).with_memory_kind("pinned_host")
 
 
 def test_placements_are_interned():

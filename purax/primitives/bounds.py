@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Indices outside of an axis: the one rule for `x[i]`, `.at`, `take`, slices at dynamic places, and segments.
+
+What Python or NumPy knows is checked at once. What lies on a device is not waited for, unless `debug_bounds` is on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from purax import errors
+from purax.config import current as settings
+from purax.core.source import here
+from purax.core.trace import Tracer
+
+__all__ = ["check_device", "check_known", "check_window", "out_of_bounds"]
+
+
+def out_of_bounds(index: int, axis: int, size: int, fix: str = "", what: str = "index") -> errors.IndexOutOfBoundsError:
+    """The error for an index."""
+    return errors.IndexOutOfBoundsError(
+        errors.explain(f"{what} {index} is out of bounds for axis {axis} with size {size}, at {here()}.", fix=fix)
+    )
+
+
+def check_known(values: Any, axis: int, size: int, wrap: bool = True, fix: str = "") -> None:
+    """Raise IndexOutOfBoundsError if one of these integers is outside; negative ones count from the end if `wrap`."""
+    values = np.asarray(values)
+    if values.size:
+        lowest = -size if wrap else 0
+        low, high = int(values.min()), int(values.max())
+        if low < lowest or high >= size:
+            raise out_of_bounds(low if low < lowest else high, axis, size, fix)
+
+
+def check_device(values: Any, axis: int, size: int, wrap: bool = True, fix: str = "") -> None:
+    """The same for an Array or Tracer whose elements are known, where `debug_bounds` is on."""
+    known = _debugged(values)
+    if known is not None:
+        check_known(known, axis, size, wrap, fix)
+
+
+def check_window(start: Any, axis: int, size: int, length: int, wrap: bool) -> None:
+    """Raise IndexOutOfBoundsError if a slice of `length` elements would leave the axis at a known start."""
+    known = start if isinstance(start, (int, np.integer)) else _debugged(start)
+    if known is None or length > size:  # the latter has an error of its own
+        return
+    place = int(known)
+    if not 0 <= (place + size if wrap and place < 0 else place) <= size - length:
+        fix = f"start at 0 to {size - length}; a start that is an array is moved there."
+        raise out_of_bounds(place, axis, size, fix, f"a slice of {length} elements at index")
+
+
+def _debugged(values: Any) -> Any:
+    """What to look at of values on a device: nothing, unless `debug_bounds` is on and they are known."""
+    if not settings().debug_bounds:
+        return None
+    return values.concrete() if isinstance(values, Tracer) else values
