@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from purax.core.trace import aval_of
-from purax.primitives import cast, elementwise, factoring, joining, lapack, reduction, shape, spectral
+from purax.primitives import cast, elementwise, factoring, lapack, reduction, shape, spectral
 from purax.primitives.determinant import det, det_p, slogdet, slogdet_p
 from purax.primitives.factoring import (
     cholesky,
@@ -55,41 +55,15 @@ from purax.primitives.spectral import (
     svd,
     svd_p,
 )  # fmt: skip
+from purax.primitives.updating import cholesky_update, cholesky_update_p, symmetric_product, symmetric_product_p
 
 __all__ = [
-    "EigImplementation", "EighImplementation", "SvdAlgorithm", "cholesky", "cholesky_p", "cholesky_update", "det", "det_p", "eig",
+    "EigImplementation", "EighImplementation", "SvdAlgorithm", "cholesky", "cholesky_p", "cholesky_update", "cholesky_update_p", "det", "det_p", "eig",
     "eig_p", "eigh", "eigh_p", "factored_solve_p", "geqp3", "geqp3_p", "geqrf", "geqrf_p", "hessenberg", "hessenberg_p", "householder_product",
     "householder_product_p", "linear_solve", "lu", "lu_p", "lu_pivots_to_permutation", "lu_pivots_to_permutation_p", "ormqr", "ormqr_p", "qdwh",
-    "qr", "qr_p", "schur", "schur_p", "slogdet", "slogdet_p", "svd", "svd_p", "symmetric_product", "triangular_solve",
+    "qr", "qr_p", "schur", "schur_p", "slogdet", "slogdet_p", "svd", "svd_p", "symmetric_product", "symmetric_product_p", "triangular_solve",
     "triangular_solve_p", "tridiagonal", "tridiagonal_p", "tridiagonal_solve", "tridiagonal_solve_p",
 ]  # fmt: skip
-
-
-def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
-    """The upper triangular R' with R'^T R' = R^T R + w w^T, from `r_matrix` float[n, n] and `w_vector` float[n].
-
-    The rows of R and w are brought to triangular form by reflections.
-    """
-    stacked = joining.concatenate([r_matrix, shape.expand_dims(w_vector, (0,))], 0)
-    (_, r) = qr(stacked, full_matrices=False)
-    signs = elementwise.sign(lapack.diagonal(r))
-    signs = elementwise.select(elementwise.eq(signs, shape.full_like(signs, 0)), shape.full_like(signs, 1), signs)
-    return elementwise.mul(r, spectral.column_of(signs, r))
-
-
-def symmetric_product(
-    a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False
-) -> Any:
-    """alpha a a^T + beta c of a[..., n, k] and symmetric c[..., n, n]; of the result only the lower triangle need be read."""
-    product = lapack.matmul(a_matrix, lapack.transposed(a_matrix))
-    out = elementwise.add(
-        elementwise.mul(product, shape.full_like(product, alpha)),
-        elementwise.mul(c_matrix, shape.full_like(c_matrix, beta)),
-    )
-    if not symmetrize_output:
-        return out
-    strict = lapack.triangle(out, True, -1)
-    return elementwise.add(lapack.triangle(out, True), lapack.transposed(strict))
 
 
 def qdwh(

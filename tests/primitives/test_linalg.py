@@ -77,6 +77,9 @@ SAMPLES = [
     Sample(linalg.lu_pivots_to_permutation_p, (np.array([[2, 1, 3], [1, 3, 3]], np.int32),), {"permutation_size": 5}),
     *(Sample(linalg.det_p, (normal(n, n, dtype=d),), tolerance=1e-3) for d in (F, C) for n in (1, 2, 3, 4)),
     *(Sample(linalg.slogdet_p, (normal(2, 3, 3, dtype=d),), tolerance=1e-3) for d in (F, C)),
+    Sample(linalg.cholesky_update_p, (np.triu(normal(3, 3)) + 2 * np.eye(3, dtype=F), normal(3)), tolerance=1e-3),
+    *(Sample(linalg.symmetric_product_p, (normal(2, 3, 2, dtype=d), normal(2, 3, 3, dtype=d)), {"alpha": 2.0, "beta": 0.5}, tolerance=1e-3)
+      for d in (F, C)),
     *(gauge(p, (np.zeros((0, 0), F),), params) for p, params in (
         (linalg.cholesky_p, {}), (linalg.lu_p, {}), (linalg.det_p, {}), (linalg.eigh_p, {"lower": True}), (linalg.svd_p, SVD))),
     gauge(linalg.qr_p, (np.zeros((3, 0), F),), {"full_matrices": True, "pivoting": False}),
@@ -85,6 +88,14 @@ BAD_SAMPLES = [
     BadSample(linalg.cholesky_p, (normal(3, 4),), {}, errors.ShapeError, "must be square"),
     BadSample(linalg.svd_p, (np.ones((2, 2), np.int32),), SVD, errors.DTypeError, "int32"),
     BadSample(linalg.triangular_solve_p, (normal(3, 3), normal(2, 3)), SOLVE, errors.ShapeError, "do not fit"),
+    BadSample(linalg.cholesky_update_p, (normal(3, 3), normal(4)), {}, errors.ShapeError, "row of the matrix"),
+    BadSample(
+        linalg.symmetric_product_p,
+        (normal(3, 2), normal(2, 2)),
+        {"alpha": 1.0, "beta": 1.0},
+        errors.ShapeError,
+        "takes a",
+    ),
 ]
 
 
