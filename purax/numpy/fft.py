@@ -75,8 +75,8 @@ def _transform(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | 
         return a
     if s is not None and len(s) != len(found):
         raise errors.ShapeError(f"{name}: {len(found)} axes and {len(s)} lengths were given")
-    lengths = [a.shape[axis] if s is None or s[i] == -1 else s[i] for i, axis in enumerate(found)]
-    if kind is FftType.IRFFT and (s is None or s[-1] == -1):
+    lengths = [a.shape[axis] for axis in found] if s is None else list(s)
+    if kind is FftType.IRFFT and s is None:
         lengths[-1] = 2 * (a.shape[found[-1]] - 1)
     if any(n < 1 for n in lengths):
         raise errors.ShapeError(f"{name}: lengths must be positive, got {tuple(lengths)}")
