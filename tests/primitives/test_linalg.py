@@ -52,7 +52,7 @@ SAMPLES = [
     *(Sample(linalg.factored_solve_p, factored(definite(3, d), normal(3, 2, dtype=d)), {"transposed": t}, differentiable=(3,),
              tolerance=1e-3) for d in (F, C) for t in (False, True)),
     *(Sample(linalg.tridiagonal_solve_p, (normal(4, dtype=d), normal(4, dtype=d) + d(5), normal(4, dtype=d), normal(4, 2, dtype=d)),
-             tolerance=1e-3) for d in (F, C)),
+             {"perturbed": p}, tolerance=1e-3) for d in (F, C) for p in (False, True)),
     *(Sample(linalg.cholesky_p, (definite(4, d),), tolerance=1e-3) for d in (F, C)),
     *(Sample(linalg.lu_p, (normal(*s, dtype=d),), tolerance=2e-3) for d in (F, C) for s in ((3, 3), (4, 2), (2, 4))),
     *(Sample(linalg.qr_p, (normal(*s, dtype=d),), QR, tolerance=2e-3) for d in (F, C) for s in ((3, 3), (4, 2), (2, 4))),
@@ -266,3 +266,15 @@ def test_small_functions_of_factorizations():
     np.testing.assert_allclose(
         linalg.triangular_solve(np.tril(c), b, left_side=True, lower=True), np.linalg.solve(np.tril(c), b), rtol=1e-4
     )
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, purax.vmap])
+def test_singular_tridiagonal_systems_have_large_solutions_when_perturbed(transform):
+    """The second pivot is zero although no entry of the diagonal is."""
+    parts = [np.array(x, F) for x in ([0, 1], [1, 3], [3, 0], [[1], [4]])]
+    if transform is purax.vmap:
+        parts = [np.stack([x, x]) for x in parts]
+    plain = transform(lambda *x: linalg.tridiagonal_solve(*x))(*parts)
+    assert not np.isfinite(np.asarray(plain)).all()
+    found = np.asarray(transform(lambda *x: linalg.tridiagonal_solve(*x, perturb_singular=True))(*parts))
+    assert np.isfinite(found).all() and (np.abs(found) > 1e6).all()

@@ -169,44 +169,52 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
 
     Parameters
     ----------
-    A : inexact[m, m]
-    B : inexact[n, n]
-    C : inexact[m, n]
+    A : inexact[..., m, m]
+    B : inexact[..., n, n]
+    C : inexact[..., m, n]
+        Leading axes broadcast.
     method : "schur" or "eigen"
         Triangular systems in Schur's bases; or division by sums of eigenvalues in eigenvectors' bases.
     tol : float
         NaN where eigenvalues of A and -B are as close as this: the equation has no unique solution.
     """
-    if method not in ("schur", "eigen"):
+    if method not in _METHODS:
         raise ValueError(f'Unrecognized method {method}. The two valid methods are either "schur" or "eigen".')
     A, B, C = inexact("linalg.solve_sylvester", A, B, C)
-    m, n = C.shape if C.ndim == 2 else (-1, -1)
-    if A.shape != (m, m) or B.shape != (n, n):
+    cores = [x.shape[-2:] for x in (A, B, C)]
+    if min(A.ndim, B.ndim, C.ndim) < 2 or cores[:2] != [(size, size) for size in cores[2]]:
         raise errors.ShapeError(
-            f"solve_sylvester takes shapes (m, m), (n, n) and (m, n), got {A.shape}, {B.shape}, {C.shape}"
+            f"solve_sylvester takes shapes [..., m, m], [..., n, n] and [..., m, n], got {A.shape}, {B.shape}, {C.shape}"
         )
     dtype = dtypes.to_complex(C.dtype)
-    if method == "schur":
-        r, u = schur(A, output="complex")
-        s, v = schur(B, output="complex")
-        f = times(times(adjoint(u), C.astype(dtype)), v)
-        sums = pnp.diagonal(r)[:, None] + pnp.diagonal(s)[None, :]
-
-        def column(y: Any, k: Any) -> Any:
-            right = f[:, k] - times(y, s[:, k])
-            shifted = r + s[k, k] * pnp.eye(m, dtype=dtype)
-            return y.at[:, k].set(factors.triangular_solve(shifted, right[:, None], left_side=True)[:, 0]), None
-
-        y = scan(column, pnp.zeros_like(f), np.arange(n, dtype=np.int32))[0]
-        x = times(times(u, y), adjoint(v))
-    else:
-        a, u = factors.eig(A.astype(dtype), compute_left_eigenvectors=False)
-        b, v = factors.eig(B.astype(dtype), compute_left_eigenvectors=False)
-        sums = a[:, None] + b[None, :]
-        f = times(factors.linear_solve(u, C.astype(dtype)), v)
-        x = pnp.matrix_transpose(
-            factors.linear_solve(pnp.matrix_transpose(v), pnp.matrix_transpose(times(u, f / sums)))
-        )
+    solve = pnp.vectorize(_METHODS[method], signature="(m,m),(n,n),(m,n)->(m,n),(m,n)")
+    x, sums = solve(A.astype(dtype), B.astype(dtype), C.astype(dtype))
     if not dtypes.is_complex(C.dtype):
         x = pnp.real(x)
-    return pnp.where(pnp.any(pnp.abs(sums) < tol), np.nan, x)
+    return pnp.where(pnp.any(pnp.abs(sums) < tol, axis=(-2, -1), keepdims=True), np.nan, x)
+
+
+def _by_schur_forms(a: Any, b: Any, c: Any) -> tuple[Any, Any]:
+    """The solution column by column in Schur's bases, and the sums of eigenvalues that it divides by."""
+    (r, u), (s, v) = schur(a), schur(b)
+    f = times(times(adjoint(u), c), v)
+
+    def column(y: Any, k: Any) -> Any:
+        right = f[:, k] - times(y, s[:, k])
+        shifted = r + s[k, k] * pnp.eye(r.shape[0], dtype=r.dtype)
+        return y.at[:, k].set(factors.triangular_solve(shifted, right[:, None], left_side=True)[:, 0]), None
+
+    y = scan(column, pnp.zeros_like(f), np.arange(f.shape[1], dtype=np.int32))[0]
+    return times(times(u, y), adjoint(v)), pnp.diagonal(r)[:, None] + pnp.diagonal(s)[None, :]
+
+
+def _by_eigenvectors(a: Any, b: Any, c: Any) -> tuple[Any, Any]:
+    """The solution in the bases of eigenvectors, and the sums of eigenvalues that it divides by."""
+    (a, u), (b, v) = (factors.eig(x, compute_left_eigenvectors=False) for x in (a, b))
+    sums = a[:, None] + b[None, :]
+    f = times(factors.linear_solve(u, c), v) / sums
+    x = pnp.matrix_transpose(factors.linear_solve(pnp.matrix_transpose(v), pnp.matrix_transpose(times(u, f))))
+    return x, sums
+
+
+_METHODS = {"schur": _by_schur_forms, "eigen": _by_eigenvectors}
