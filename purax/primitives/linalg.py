@@ -70,12 +70,37 @@ def qdwh(
     x: Any, *, is_hermitian: bool = False, max_iterations: int | None = None, eps: float | None = None,
     dynamic_shape: tuple[int, int] | None = None,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
-    """Polar decomposition x = u h of inexact[m, n], m >= n, with orthonormal u and positive semidefinite h.
+    """Polar decomposition x = u h by singular values.
 
-    It comes from the singular value decomposition: the number of iterations is 1, and whether it converged is whether it is finite.
+    Parameters
+    ----------
+    x : inexact[m, n], m >= n
+    dynamic_shape : (int, int), optional
+        Rows and columns of `x` that count; they may be traced. The others are taken for zeros.
+    is_hermitian, max_iterations, eps
+        Of no effect: the method is direct.
+
+    Returns
+    -------
+    u : inexact[m, n]
+        Orthonormal columns; of a matrix of lower rank the partial isometry that vanishes where x does.
+    h : inexact[n, n]
+        Positive semidefinite.
+    iterations : int32[], 1
+    converged : bool[]
+        Whether all is finite.
     """
+    if dynamic_shape is not None:
+        counts = zip(dynamic_shape, range(2), strict=True)
+        rows, columns = (
+            elementwise.lt(
+                shape.broadcasted_iota(np.int32, aval_of(x).shape, axis), cast.convert_element_type(n, np.int32)
+            )
+            for n, axis in counts
+        )
+        x = elementwise.select(elementwise.bitwise_and(rows, columns), x, shape.full_like(x, 0))
     u, s, vh = spectral.svd(x, full_matrices=False)
-    unitary = lapack.matmul(u, vh)
+    unitary = lapack.matmul(lapack.columns_scaled(u, elementwise.gt(s, shape.full_like(s, 0))), vh)
     positive = factoring.symmetrized(lapack.matmul(lapack.columns_scaled(lapack.adjoint(vh), s), vh))
     finite = reduction.reduce_and(elementwise.is_finite(s), tuple(range(aval_of(s).ndim)))
     return unitary, positive, cast.convert_element_type(shape.full((), 1, np.int32), np.int32), finite

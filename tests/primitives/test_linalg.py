@@ -278,3 +278,21 @@ def test_singular_tridiagonal_systems_have_large_solutions_when_perturbed(transf
     assert not np.isfinite(np.asarray(plain)).all()
     found = np.asarray(transform(lambda *x: linalg.tridiagonal_solve(*x, perturb_singular=True))(*parts))
     assert np.isfinite(found).all() and (np.abs(found) > 1e6).all()
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, purax.jit])
+def test_polar_decomposition_of_a_part_of_a_matrix(transform):
+    a = normal(5, 5)
+    u, h, _, converged = transform(lambda x, m, n: linalg.qdwh(x, dynamic_shape=(m, n)))(a, 4, 3)
+    u, h = np.asarray(u)[:4, :3], np.asarray(h)[:3, :3]
+    np.testing.assert_allclose(u @ h, a[:4, :3], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(u.T @ u, np.eye(3), atol=1e-5)
+    assert bool(converged)
+
+
+def test_polar_decomposition_of_a_singular_matrix_is_a_partial_isometry():
+    a = np.zeros((4, 3), F)
+    a[1, 2] = -np.finfo(F).tiny
+    u, h, *_ = linalg.qdwh(a)
+    np.testing.assert_array_equal(u, np.sign(a))
+    np.testing.assert_array_equal(h, np.diag([0, 0, np.finfo(F).tiny]).astype(F))
