@@ -94,7 +94,8 @@ def test_bfgs_knows_the_second_derivatives_of_a_quadratic():
 def test_complex_vectors_are_pairs_of_reals():
     goal = np.array([1, 2 - 3j, -5j], np.complex64)
     weights = np.array([1, 2, 3], np.float32)
-    found = minimize(lambda z: (weights * pnp.abs(z - goal) ** 2).sum(), np.zeros(3, np.complex64), method="L-BFGS")
+    with purax.numpy_dtype_promotion("strict"), purax.numpy_rank_promotion("raise"):
+        found = minimize(lambda z: (weights * pnp.abs(z - goal) ** 2).sum(), np.zeros(3, np.complex64), method="L-BFGS")
     assert bool(found.success)
     close(found.x, goal)
     with pytest.raises(ValueError, match="reals"):

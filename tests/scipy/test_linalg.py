@@ -184,3 +184,39 @@ def test_structured_matrices_refuse_what_they_cannot_be_made_of():
         linalg.dft(4, dtype=np.float32)
     with purax.numpy_rank_promotion("raise"):
         assert linalg.leslie(np.ones((2, 3), np.float32), np.ones((2, 2), np.float32)).shape == (2, 3, 3)
+
+
+def difference(function, x, direction, step=1e-5):
+    """Derivative along a direction, by central differences in float64."""
+    return (np.asarray(function(x + step * direction)) - np.asarray(function(x - step * direction))) / (2 * step)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [A.T @ A + np.eye(5), 3 * np.eye(5), np.triu(A) ** 2 + 4 * np.eye(5)],
+    ids=["spread", "repeated", "defective"],
+)
+def test_square_roots_are_differentiable_where_eigenvalues_repeat(matrix):
+    with purax.enable_x64(True):
+        matrix, direction = matrix.astype(np.float64), np.asarray(A, np.float64)
+        root, change = purax.jvp(linalg.sqrtm, (matrix,), (direction,))
+        np.testing.assert_allclose(root @ root, matrix, atol=1e-9)
+        np.testing.assert_allclose(change, difference(linalg.sqrtm, matrix, direction), atol=1e-6)
+        gradient = purax.grad(lambda x: pnp.real(linalg.sqrtm(x)).sum())(matrix)
+        np.testing.assert_allclose((gradient * direction).sum(), np.real(change).sum(), rtol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["schur", "eigen"])
+@pytest.mark.parametrize("operand", [0, 1, 2])
+def test_solutions_of_sylvesters_equation_are_differentiable(method, operand):
+    with purax.enable_x64(True):
+        given = [np.asarray(x, np.float64) for x in (H, A[:3, :3] + 3 * np.eye(3), W)]
+        direction = np.cos(np.arange(given[operand].size)).reshape(given[operand].shape)
+
+        def solve(x):
+            return linalg.solve_sylvester(*[x if i == operand else y for i, y in enumerate(given)], method=method)
+
+        change = purax.jvp(solve, (given[operand],), (direction,))[1]
+        np.testing.assert_allclose(change, difference(solve, given[operand], direction), rtol=1e-5, atol=1e-7)
+        gradient = purax.grad(lambda x: solve(x).sum())(given[operand])
+        np.testing.assert_allclose((gradient * direction).sum(), change.sum(), rtol=1e-7)

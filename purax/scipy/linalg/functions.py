@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +13,10 @@ import numpy as np
 from purax import dtypes, errors
 from purax import numpy as pnp
 from purax.control.branch import cond
+from purax.control.custom import custom_jvp
 from purax.control.jit import jit
 from purax.control.loop import fori_loop, scan
+from purax.control.solve import custom_linear_solve
 from purax.numpy.norms import adjoint, inexact, matrices_of, widened
 from purax.primitives import linalg as factors
 from purax.scipy.linalg.factorizations import schur, times
@@ -120,12 +123,36 @@ def _root_of_triangle(t: Any) -> Any:
     return _by_diagonals(pnp.diag(roots), lambda u: pnp.where(sums == 0, 0, (t - times(u, u)) / safe))
 
 
+@custom_jvp
+def _root(a: Any) -> Any:
+    t, z = schur(a)
+    return times(times(z, _root_of_triangle(t)), adjoint(z))
+
+
+@_root.defjvp
+def _root_rule(primals: Any, tangents: Any) -> Any:
+    """x dx + dx x = da."""
+    (a,), (da,) = primals, tangents
+    x = _root(a)
+    return x, solve_sylvester(x, x, da)
+
+
 def sqrtm(A: Any, blocksize: int = 1) -> Any:
-    """Principal square root of a matrix, by its Schur form: inexact[n, n] -> complex[n, n]. `blocksize` has no effect."""
+    """Principal square root of matrices, by their Schur forms (Bjorck and Hammarling, 1983).
+
+    Parameters
+    ----------
+    A : inexact[..., n, n]
+    blocksize : int
+        Of no effect.
+
+    Returns
+    -------
+    complex[..., n, n]
+        Differentiable unless eigenvalues are zero or negative.
+    """
     A = matrices_of("linalg.sqrtm", A, True)
-    t, z = schur(A, output="complex")
-    root = pnp.vectorize(_root_of_triangle, signature="(n,n)->(n,n)")(t)
-    return times(times(z, root), adjoint(z))
+    return pnp.vectorize(_root, signature="(n,n)->(n,n)")(A.astype(dtypes.to_complex(A.dtype)))
 
 
 def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
@@ -186,12 +213,22 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
         raise errors.ShapeError(
             f"solve_sylvester takes shapes [..., m, m], [..., n, n] and [..., m, n], got {A.shape}, {B.shape}, {C.shape}"
         )
-    dtype = dtypes.to_complex(C.dtype)
-    solve = pnp.vectorize(_METHODS[method], signature="(m,m),(n,n),(m,n)->(m,n),(m,n)")
-    x, sums = solve(A.astype(dtype), B.astype(dtype), C.astype(dtype))
-    if not dtypes.is_complex(C.dtype):
-        x = pnp.real(x)
-    return pnp.where(pnp.any(pnp.abs(sums) < tol, axis=(-2, -1), keepdims=True), np.nan, x)
+    solve = functools.partial(_sylvester, method=_METHODS[method], tol=tol)
+    return pnp.vectorize(solve, signature="(m,m),(n,n),(m,n)->(m,n)")(A, B, C)
+
+
+def _sylvester(a: Any, b: Any, c: Any, *, method: Callable[..., Any], tol: float) -> Any:
+    """One equation; its derivatives are solutions of equations with the same a and b."""
+
+    def solver(a: Any, b: Any, c: Any) -> Any:
+        dtype = dtypes.to_complex(c.dtype)
+        x, sums = method(a.astype(dtype), b.astype(dtype), c.astype(dtype))
+        x = x if dtypes.is_complex(c.dtype) else pnp.real(x)
+        return pnp.where(pnp.any(pnp.abs(sums) < tol), np.nan, x)
+
+    return custom_linear_solve(
+        lambda x: times(a, x) + times(x, b), c, lambda _, c: solver(a, b, c), lambda _, c: solver(a.T, b.T, c)
+    )
 
 
 def _by_schur_forms(a: Any, b: Any, c: Any) -> tuple[Any, Any]:

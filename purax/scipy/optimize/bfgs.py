@@ -134,11 +134,10 @@ def minimize_lbfgs(
             *(pnp.concatenate([old[1:], new[None].astype(old.dtype)]) for old, new in zip(history, newest, strict=True))
         )
         status = pnp.where(found.status != 0, 5, 0)
-        for reason, reached in (
-            (1, s.steps >= maxiter), (2, s.evaluations >= maxfun), (3, s.evaluations >= maxgrad),
-            (4, s.value - found.point.value < ftol),
-        ):  # fmt: skip
-            status = pnp.where((status == 0) & reached, reason, status)
+        for reason, count, limit in ((1, s.steps, maxiter), (2, s.evaluations, maxfun), (3, s.evaluations, maxgrad)):
+            if limit is not None:
+                status = pnp.where((status == 0) & (count >= limit), reason, status)
+        status = pnp.where((status == 0) & (s.value - found.point.value < ftol), 4, status)
         converged = pnp.linalg.norm(found.point.gradient, ord=norm) < gtol
         return Minimum(
             s.x + move, found.point.value, found.point.gradient, (history, curvature / inner(change, change)), s.steps + 1,

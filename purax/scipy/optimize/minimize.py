@@ -71,7 +71,6 @@ def _lbfgs(
 ) -> OptimizeResults:  # fmt: skip
     if maxiter is None and maxfun is None and maxgrad is None:
         maxiter = 200 * x0.shape[0]
-    maxiter, maxfun, maxgrad = (np.inf if n is None else n for n in (maxiter, maxfun, maxgrad))
     end = bfgs.minimize_lbfgs(fun, x0, maxiter, norm, maxcor, ftol, gtol, maxfun, maxgrad, maxls)
     return _result(end, pnp.conj(end.gradient), None)
 
