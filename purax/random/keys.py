@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes
+from purax.control import key_reuse as _account  # noqa: F401  (obeys debug_key_reuse)
 from purax.core.aval import array_aval
 from purax.core.trace import aval_of, current
 from purax.pipeline.evaluate import as_array
