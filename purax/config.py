@@ -117,7 +117,7 @@ _TABLE = (
     Setting("default_matmul_precision", _one_of(*_PRECISIONS), None, "precision of dot and conv", traced=True),
     Setting(
         "default_prng_impl",
-        _one_of("threefry2x32", "rbg", "unsafe_rbg"),
+        _one_of("threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg"),
         "threefry2x32",
         "kind of new keys",
         traced=True,

@@ -20,6 +20,7 @@ from purax.control.call import Call, check_outputs, choose, take_zeros
 from purax.control.explain import cache_miss
 from purax.control.program_call import jit_p
 from purax.control.store import Program, store_of
+from purax.core.hooks import hooks
 from purax.core.stage import stage
 from purax.core.trace import Tracer, aval_of, check_escape, current
 from purax.pipeline import placed
@@ -157,6 +158,8 @@ class JitFunction:
         else:
             outs = jit_p.run((*consts, *leaves), {"jaxpr": program.jaxpr, "name": self.name, "inline": self.inline})
             self._install(call, program, consts)
+        if config.current().debug_key_reuse:
+            hooks.account_keys(jit_p, (*consts, *leaves), {"jaxpr": program.jaxpr}, outs)
         return program.unflatten(outs)
 
     def _run_donating(self, call: Call, program: Program, consts: list[Any]) -> list[Any]:

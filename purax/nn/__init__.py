@@ -4,4 +4,5 @@
 from purax.nn import initializers as initializers
 from purax.nn.activation import *
 from purax.nn.attention import *
+from purax.nn.scaled import *
 from purax.nn.softmax import *

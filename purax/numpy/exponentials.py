@@ -66,11 +66,9 @@ def logsumexp(
 
 
 def _logsumexp_formula(a: Any, b: Any, where: Any, *, axis: Any, keepdims: bool, return_sign: bool) -> Any:
-    top = stop_gradient(
-        largest(
-            parts.real(a) if dtypes.is_complex(a.dtype) else a, axis=axis, keepdims=True, where=where, initial=-np.inf
-        )
-    )
+    size = parts.real(a) if dtypes.is_complex(a.dtype) else a
+    least = None if where is None and aval_of(a).size else -np.inf
+    top = stop_gradient(largest(size, axis=axis, keepdims=True, where=where, initial=least))
     top = choose(ops.is_finite(top), top, 0)
     powers = ops.exp(a - top.astype(a.dtype))
     total = total_of(powers if b is None else powers * b, axis=axis, keepdims=keepdims, where=where)
@@ -79,7 +77,7 @@ def _logsumexp_formula(a: Any, b: Any, where: Any, *, axis: Any, keepdims: bool,
     if return_sign or real:
         total = ops.abs(total)
     empty = total == 0  # of terms that are all -inf: no direction to go, so the slope is 0, not the NaN of 0 / 0
-    log = choose(empty, -np.inf, ops.log(choose(empty, 1, total)))
+    log = choose(empty, stop_gradient(ops.log(total)), ops.log(choose(empty, 1, total)))
     out = log + shapes.reshape(top, aval_of(total).shape).astype(aval_of(total).dtype)
     if return_sign:
         return out, sign

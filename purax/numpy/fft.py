@@ -51,13 +51,18 @@ def _resized(x: Any, axes: Sequence[int], sizes: Sequence[int]) -> Any:
     return x if all(c == (0, 0, 0) for c in config) else joining.pad(x, 0, config)
 
 
+def _float(dtype: Any) -> Any:
+    """The dtype of floats that data of a real dtype are transformed as."""
+    return dtype if dtypes.is_float(dtype) else dtypes.default_float()
+
+
 def _transform(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | None) -> Any:
     check_arraylike(name, a)
     a = as_operand(a)
     if kind is FftType.RFFT and dtypes.is_complex(a.aval.dtype):
         raise errors.DTypeError(f"{name}: only real valued inputs supported for rfft, got {a.aval.dtype}; use fft")
-    if kind is FftType.RFFT and not dtypes.is_float(a.aval.dtype):
-        a = a.astype(dtypes.default_float())
+    if kind is FftType.RFFT:
+        a = a.astype(_float(a.aval.dtype))
     if s is not None:
         s = tuple(operator.index(n) for n in s)
     if axes is None:
@@ -75,9 +80,11 @@ def _transform(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | 
         return a
     if s is not None and len(s) != len(found):
         raise errors.ShapeError(f"{name}: {len(found)} axes and {len(s)} lengths were given")
-    lengths = [a.shape[axis] if s is None or s[i] == -1 else s[i] for i, axis in enumerate(found)]
-    if kind is FftType.IRFFT and (s is None or s[-1] == -1):
+    lengths = [a.shape[axis] for axis in found] if s is None else list(s)
+    if kind is FftType.IRFFT and s is None:
         lengths[-1] = 2 * (a.shape[found[-1]] - 1)
+    if s is None and not a.size and kind in (FftType.FFT, FftType.IFFT):
+        return a.astype(a.dtype if dtypes.is_complex(a.dtype) else dtypes.to_complex(_float(a.dtype)))
     if any(n < 1 for n in lengths):
         raise errors.ShapeError(f"{name}: lengths must be positive, got {tuple(lengths)}")
     factor = _factor(lengths, kind, norm)

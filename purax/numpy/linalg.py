@@ -336,6 +336,8 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     hermitian : bool
         `a` is Hermitian.
     """
+    if rtol is not None and rcond is not None:
+        raise ValueError("pinv: only one of rtol and rcond may be specified.")
     a = matrices_of("linalg.pinv", a, hermitian)
     share = rtol if rtol is not None else rcond
     m, n = a.shape[-2:]
@@ -394,6 +396,8 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     tol : float or array, optional
         Limit itself.
     """
+    if rtol is not None and tol is not None:
+        raise ValueError("matrix_rank: only one of tol or rtol may be specified.")
     (M,) = inexact("linalg.matrix_rank", M)
     if M.ndim < 2:
         return totals.any(not_equal(M, 0)).astype(np.int32)

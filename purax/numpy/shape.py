@@ -195,7 +195,8 @@ def reshape_method(a: Any, shape: tuple[Any, ...], order: str, kwargs: dict[str,
         found = _reshaped.get((a.aval, shape)) if type(shape[0] if shape else 0) is not list else None
         if found is None:
             result = reshape(a, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape, order)
-            if type(result) is Array and type(shape[0] if shape else 0) is int:
+            # the words of keys have axes of their own
+            if type(result) is Array and type(shape[0] if shape else 0) is int and isinstance(a.aval.dtype, np.dtype):
                 _reshaped[a.aval, shape] = result.aval
             return result
         return wrap_host(found, a._np.reshape(found.shape))

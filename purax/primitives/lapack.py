@@ -37,7 +37,7 @@ def call(
     ----------
     b : Builder
     name : str
-        Of the kernel, with ``{}`` for the letter of the first operand's dtype: ``"{}potrf"``.
+        Of the kernel, with ``{}`` for the letter of the first operand's dtype: ``"{}potrf"``. Without, the kernel knows all dtypes.
     ins, outs : sequences of Value and of ShapedArray
     matrices : pair of sequences of bool
         Which operands and results are matrices (column-major over their last two axes); the others are vectors or scalars.
@@ -47,7 +47,7 @@ def call(
         Results that overwrite an operand's copy.
     """
     b.module.uses_lapack = True
-    target = f"lapack_{name.format(_LETTERS[np.dtype(ins[0].dtype)])}_ffi"
+    target = f"lapack_{name.format(_LETTERS[np.dtype(ins[0].dtype)])}_ffi" if "{}" in name else name
     texts = [f"{key} = {_attribute(value)}" for key, value in (attributes or {}).items()]
 
     def layouts(avals: Sequence[Any], flags: Sequence[bool]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from purax.core.trace import aval_of
-from purax.primitives import cast, elementwise, factoring, joining, lapack, reduction, shape, spectral
+from purax.primitives import cast, elementwise, factoring, lapack, reduction, shape, spectral
 from purax.primitives.determinant import det, det_p, slogdet, slogdet_p
 from purax.primitives.factoring import (
     cholesky,
@@ -55,53 +55,52 @@ from purax.primitives.spectral import (
     svd,
     svd_p,
 )  # fmt: skip
+from purax.primitives.updating import cholesky_update, cholesky_update_p, symmetric_product, symmetric_product_p
 
 __all__ = [
-    "EigImplementation", "EighImplementation", "SvdAlgorithm", "cholesky", "cholesky_p", "cholesky_update", "det", "det_p", "eig",
+    "EigImplementation", "EighImplementation", "SvdAlgorithm", "cholesky", "cholesky_p", "cholesky_update", "cholesky_update_p", "det", "det_p", "eig",
     "eig_p", "eigh", "eigh_p", "factored_solve_p", "geqp3", "geqp3_p", "geqrf", "geqrf_p", "hessenberg", "hessenberg_p", "householder_product",
     "householder_product_p", "linear_solve", "lu", "lu_p", "lu_pivots_to_permutation", "lu_pivots_to_permutation_p", "ormqr", "ormqr_p", "qdwh",
-    "qr", "qr_p", "schur", "schur_p", "slogdet", "slogdet_p", "svd", "svd_p", "symmetric_product", "triangular_solve",
+    "qr", "qr_p", "schur", "schur_p", "slogdet", "slogdet_p", "svd", "svd_p", "symmetric_product", "symmetric_product_p", "triangular_solve",
     "triangular_solve_p", "tridiagonal", "tridiagonal_p", "tridiagonal_solve", "tridiagonal_solve_p",
 ]  # fmt: skip
-
-
-def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
-    """The upper triangular R' with R'^T R' = R^T R + w w^T, from `r_matrix` float[n, n] and `w_vector` float[n].
-
-    The rows of R and w are brought to triangular form by reflections.
-    """
-    stacked = joining.concatenate([r_matrix, shape.expand_dims(w_vector, (0,))], 0)
-    (_, r) = qr(stacked, full_matrices=False)
-    signs = elementwise.sign(lapack.diagonal(r))
-    signs = elementwise.select(elementwise.eq(signs, shape.full_like(signs, 0)), shape.full_like(signs, 1), signs)
-    return elementwise.mul(r, spectral.column_of(signs, r))
-
-
-def symmetric_product(
-    a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0, symmetrize_output: bool = False
-) -> Any:
-    """alpha a a^T + beta c of a[..., n, k] and symmetric c[..., n, n]; of the result only the lower triangle need be read."""
-    product = lapack.matmul(a_matrix, lapack.transposed(a_matrix))
-    out = elementwise.add(
-        elementwise.mul(product, shape.full_like(product, alpha)),
-        elementwise.mul(c_matrix, shape.full_like(c_matrix, beta)),
-    )
-    if not symmetrize_output:
-        return out
-    strict = lapack.triangle(out, True, -1)
-    return elementwise.add(lapack.triangle(out, True), lapack.transposed(strict))
 
 
 def qdwh(
     x: Any, *, is_hermitian: bool = False, max_iterations: int | None = None, eps: float | None = None,
     dynamic_shape: tuple[int, int] | None = None,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
-    """Polar decomposition x = u h of inexact[m, n], m >= n, with orthonormal u and positive semidefinite h.
+    """Polar decomposition x = u h by singular values.
 
-    It comes from the singular value decomposition: the number of iterations is 1, and whether it converged is whether it is finite.
+    Parameters
+    ----------
+    x : inexact[m, n], m >= n
+    dynamic_shape : (int, int), optional
+        Rows and columns of `x` that count; they may be traced. The others are taken for zeros.
+    is_hermitian, max_iterations, eps
+        Of no effect: the method is direct.
+
+    Returns
+    -------
+    u : inexact[m, n]
+        Orthonormal columns; of a matrix of lower rank the partial isometry that vanishes where x does.
+    h : inexact[n, n]
+        Positive semidefinite.
+    iterations : int32[], 1
+    converged : bool[]
+        Whether all is finite.
     """
+    if dynamic_shape is not None:
+        counts = zip(dynamic_shape, range(2), strict=True)
+        rows, columns = (
+            elementwise.lt(
+                shape.broadcasted_iota(np.int32, aval_of(x).shape, axis), cast.convert_element_type(n, np.int32)
+            )
+            for n, axis in counts
+        )
+        x = elementwise.select(elementwise.bitwise_and(rows, columns), x, shape.full_like(x, 0))
     u, s, vh = spectral.svd(x, full_matrices=False)
-    unitary = lapack.matmul(u, vh)
+    unitary = lapack.matmul(lapack.columns_scaled(u, elementwise.gt(s, shape.full_like(s, 0))), vh)
     positive = factoring.symmetrized(lapack.matmul(lapack.columns_scaled(lapack.adjoint(vh), s), vh))
     finite = reduction.reduce_and(elementwise.is_finite(s), tuple(range(aval_of(s).ndim)))
     return unitary, positive, cast.convert_element_type(shape.full((), 1, np.int32), np.int32), finite

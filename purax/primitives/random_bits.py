@@ -115,17 +115,19 @@ def _by_name(name: str) -> Generator:
 # --- threefry -----------------------------------------------------------------------------------------------------------------
 
 
-def _word(words: Any, i: int) -> Any:
+def word_of(words: Any, i: int) -> Any:
+    """Word i of each key."""
     aval = aval_of(words)
     last = aval.ndim - 1
     return shapes.reshape(shapes.slice_in_dim(words, i, i + 1, axis=last), aval.shape[:last])
 
 
-def _stack(parts: Any) -> Any:
+def stacked(parts: Any) -> Any:
+    """Keys from their words."""
     return shapes.stack(list(parts), aval_of(parts[0]).ndim)
 
 
-def _counts(sizes: tuple[int, ...]) -> tuple[Any, Any]:
+def numbers_of(sizes: tuple[int, ...]) -> tuple[Any, Any]:
     """High and low words of the number of each element of an array."""
     size = math.prod(sizes)
     if size <= 1 << 32:
@@ -141,13 +143,13 @@ def _blocks(words: Any, sizes: tuple[int, ...], count: int | None = None, for_ke
     With `count`, the plain order of older programs: counters from 0 to 2 * size - 1, the first half paired with the second.
     """
     if count is None:
-        high, low = _counts(sizes)
+        high, low = numbers_of(sizes)
     else:
         flat = shapes.iota(_UINT32, 2 * math.prod(sizes))
         if count % 2:  # the last counter of an odd number is zero
             flat = elementwise.mul(flat, cast.convert_element_type(comparison.lt(flat, np.uint32(count)), _UINT32))
         high, low = (shapes.reshape(x, sizes) for x in shapes.split(flat, [math.prod(sizes)] * 2))
-    k0, k1 = _word(words, 0), _word(words, 1)
+    k0, k1 = word_of(words, 0), word_of(words, 1)
     keys = aval_of(k0).shape
     if keys:
         target = (*keys, *sizes)
@@ -156,26 +158,27 @@ def _blocks(words: Any, sizes: tuple[int, ...], count: int | None = None, for_ke
     return threefry2x32_p.bind(k0, k1, high, low, for_keys=for_keys)
 
 
-def _threefry_seed(seeds: Any) -> Any:
+def seed_words(seeds: Any) -> Any:
+    """The high and low words of integers."""
     low = cast.convert_element_type(seeds, _UINT32)
     if aval_of(seeds).dtype.itemsize < 8:
-        return _stack([shapes.full_like(low, 0), low])
+        return stacked([shapes.full_like(low, 0), low])
     wide = cast.convert_element_type(seeds, _UINTS[64])
-    return _stack([cast.convert_element_type(bits.shift_right_logical(wide, 32), _UINT32), low])
+    return stacked([cast.convert_element_type(bits.shift_right_logical(wide, 32), _UINT32), low])
 
 
 def _threefry_split(words: Any, shape: tuple[int, ...], partitionable: bool) -> Any:
     keys = aval_of(words).shape[:-1]
     if partitionable:
-        return _stack(_blocks(words, shape, for_keys=True))
+        return stacked(_blocks(words, shape, for_keys=True))
     size = math.prod(shape)
     flat = shapes.concatenate(_blocks(words, (size,), 2 * size, for_keys=True), len(keys))
     return shapes.reshape(flat, (*keys, *shape, 2))
 
 
 def _threefry_fold_in(words: Any, data: Any) -> Any:
-    k0, k1 = _word(words, 0), _word(words, 1)
-    return _stack(threefry2x32_p.bind(k0, k1, shapes.full_like(data, 0), data, for_keys=True))
+    k0, k1 = word_of(words, 0), word_of(words, 1)
+    return stacked(threefry2x32_p.bind(k0, k1, shapes.full_like(data, 0), data, for_keys=True))
 
 
 def _threefry_bits(words: Any, bit_width: int, shape: tuple[int, ...], partitionable: bool) -> Any:
@@ -184,11 +187,12 @@ def _threefry_bits(words: Any, bit_width: int, shape: tuple[int, ...], partition
         return _plain_bits(words, dtype, shape)
     first, second = _blocks(words, shape)
     if bit_width == 64:
-        return _joined(first, second)
+        return joined(first, second)
     return cast.convert_element_type(bits.bitwise_xor(first, second), dtype)
 
 
-def _joined(high: Any, low: Any) -> Any:
+def joined(high: Any, low: Any) -> Any:
+    """Numbers of 64 bits from their high and low words."""
     high, low = (cast.convert_element_type(x, _UINTS[64]) for x in (high, low))
     return bits.bitwise_or(bits.shift_left(high, 32), low)
 
@@ -199,7 +203,7 @@ def _plain_bits(words: Any, dtype: Any, shape: tuple[int, ...]) -> Any:
     last = len(keys)
     first, second = _blocks(words, ((count + 1) // 2,), count)
     if width == 64:
-        return shapes.reshape(_joined(first, second), (*keys, *shape))
+        return shapes.reshape(joined(first, second), (*keys, *shape))
     flat = shapes.concatenate([first, second], last)
     if width < 32:  # each word holds several numbers, the lowest first
         parts = 32 // width
@@ -225,7 +229,7 @@ def _joined_halves(halves: Any) -> Any:
 
 
 def _rbg_seed(seeds: Any) -> Any:
-    half = _threefry_seed(seeds)
+    half = seed_words(seeds)
     return shapes.concatenate([half, half], aval_of(half).ndim - 1)
 
 
@@ -262,7 +266,7 @@ def _unsafe_fold_in(words: Any, data: Any) -> Any:
 
 
 threefry2x32 = register(
-    Generator("threefry2x32", "fry", (2,), _threefry_seed, _threefry_split, _threefry_fold_in, _threefry_bits)
+    Generator("threefry2x32", "fry", (2,), seed_words, _threefry_split, _threefry_fold_in, _threefry_bits)
 )
 rbg = register(Generator("rbg", "rbg", (4,), _rbg_seed, _rbg_split, _rbg_fold_in, _rbg_bits))
 unsafe_rbg = register(Generator("unsafe_rbg", "urbg", (4,), _rbg_seed, _unsafe_split, _unsafe_fold_in, _rbg_bits))
@@ -333,7 +337,7 @@ class RandomSeed(KeyPrimitive):
 
     def quick(self, avals: Any, params: dict[str, Any]) -> bool:
         """For small arrays."""
-        return params["impl"].seed in (_threefry_seed, _rbg_seed) and avals[0].size <= HOST_LIMIT
+        return params["impl"].seed in (seed_words, _rbg_seed) and avals[0].size <= HOST_LIMIT
 
     def host(self, values: Any, params: dict[str, Any]) -> Any:
         """High and low word of each seed."""

@@ -106,9 +106,14 @@ class TriangularSolve(MatrixFunction):
 
 
 class TridiagonalSolve(MatrixFunction):
-    """Solution of systems with the lower, main and upper diagonals dl, d, du (dl[0] and du[-1] are not read); linear in b."""
+    """Solution of systems with the lower, main and upper diagonals dl, d, du (dl[0] and du[-1] are not read); linear in b.
 
-    def infer(self, dl: ShapedArray, d: ShapedArray, du: ShapedArray, b: ShapedArray) -> tuple[ShapedArray, ...]:
+    With `perturbed`, pivots that are tiny against the largest entry are moved away from zero.
+    """
+
+    def infer(
+        self, dl: ShapedArray, d: ShapedArray, du: ShapedArray, b: ShapedArray, *, perturbed: bool
+    ) -> tuple[ShapedArray, ...]:
         """The type of b."""
         lapack.check_matrix(b)
         if not dl.shape == d.shape == du.shape == b.shape[:-1]:
@@ -119,8 +124,8 @@ class TridiagonalSolve(MatrixFunction):
             raise errors.DTypeError("operands must have one dtype")
         return (b.strip_weak(),)
 
-    def reference(self, dl: Any, d: Any, du: Any, b: Any) -> tuple[np.ndarray, ...]:
-        """A dense solve."""
+    def reference(self, dl: Any, d: Any, du: Any, b: Any, *, perturbed: bool) -> tuple[np.ndarray, ...]:
+        """A dense solve, of matrices that are not singular."""
         if b.size == 0:
             return (b,)
         n = d.shape[-1]
@@ -131,29 +136,33 @@ class TridiagonalSolve(MatrixFunction):
         full[..., index[:-1], index[1:]] = du[..., :-1]
         return (np.linalg.solve(full, b).astype(b.dtype),)
 
-    def jvp(self, primals: Any, tangents: Any) -> Any:
+    def jvp(self, primals: Any, tangents: Any, *, perturbed: bool) -> Any:
         """dx = T^-1 (db - dT x)."""
         (dl, d, du, b), (tl, t, tu, tb) = primals, tangents
-        x = self.bind1(dl, d, du, b)
+        x = self.bind1(dl, d, du, b, perturbed=perturbed)
         for change, step in ((tl, -1), (t, 0), (tu, 1)):
             if change is not None:
                 moved = _rows_moved(x, step)
                 factor = shape.broadcast_in_dim(change, aval_of(x).shape, tuple(range(aval_of(x).ndim - 1)))
                 tb = base.add_tangents(tb, elementwise.neg(elementwise.mul(factor, moved)))
-        return (x,), (None if tb is None else self.bind1(dl, d, du, tb),)
+        return (x,), (None if tb is None else self.bind1(dl, d, du, tb, perturbed=perturbed),)
 
-    def transpose(self, cotangents: Any, operands: Any) -> Any:
+    def transpose(self, cotangents: Any, operands: Any, *, perturbed: bool) -> Any:
         """The system with the transposed matrix."""
         (ct,), (dl, d, du, _) = cotangents, operands
         if ct is None:
             return None, None, None, None
-        return None, None, None, self.bind1(_entries_moved(du, -1), d, _entries_moved(dl, 1), ct)
+        lower, upper = _entries_moved(du, -1), _entries_moved(dl, 1)
+        return None, None, None, self.bind1(lower, d, upper, ct, perturbed=perturbed)
 
-    def lower(self, b: Any, ins: Any, outs: Any) -> list[Any]:
-        """LAPACK's gtsv."""
+    def lower(self, b: Any, ins: Any, outs: Any, *, perturbed: bool) -> list[Any]:
+        """LAPACK's gtsv, or jaxlib's own kernel."""
         (dl, d, du, y), (out,) = ins, outs
         if out.size == 0:
             return [y]
+        if perturbed:
+            flags = ([False, False, False, True], [True])
+            return lapack.call(b, "tridiagonal_solve_perturbed_ffi", ins, [array_aval(out.shape, out.dtype)], flags)
         vector = array_aval(d.shape, d.dtype)
         aval = array_aval(out.shape, out.dtype)
         found = lapack.call(
@@ -305,7 +314,8 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
         T[i, i - 1], T[i, i] and T[i, i + 1]; dl[0] and du[-1] are not read.
     b : inexact[..., n, k] or inexact[..., n]
     perturb_singular : bool
-        Add the dtype's smallest step to zeros of `d`.
+        Move pivots that are tiny away from zero, by eps times the largest entry of the triangular factor: solutions for singular
+        matrices become large, not NaN. Only on CPU.
 
     Returns
     -------
@@ -313,9 +323,8 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
         NaN for singular matrices.
     """
     diagonal, right = aval_of(d), aval_of(b)
-    if perturb_singular:
-        zero = elementwise.eq(d, shape.full_like(d, 0))
-        d = elementwise.select(zero, shape.full_like(d, dtypes.finfo(diagonal.dtype).eps), d)
     if right.ndim == diagonal.ndim:
-        return shape.squeeze(tridiagonal_solve_p.bind1(dl, d, du, shape.expand_dims(b, (right.ndim,))), (right.ndim,))
-    return tridiagonal_solve_p.bind1(dl, d, du, b)
+        column = shape.expand_dims(b, (right.ndim,))
+        found = tridiagonal_solve_p.bind1(dl, d, du, column, perturbed=bool(perturb_singular))
+        return shape.squeeze(found, (right.ndim,))
+    return tridiagonal_solve_p.bind1(dl, d, du, b, perturbed=bool(perturb_singular))

@@ -21,7 +21,7 @@ from purax.primitives.elementwise import add, div, exp, log, mul, neg, select, s
 from purax.primitives.family import FLOAT, Elementwise, inline, widened
 
 __all__ = [
-    "bessel_i", "bessel_i0e", "bessel_i0e_p", "bessel_i1e", "bessel_i1e_p", "bessel_i_p", "bessel_ive_p", "betainc", "digamma",
+    "bessel_i", "bessel_i0e", "bessel_i0e_p", "bessel_i1e", "bessel_i1e_p", "bessel_i_p", "bessel_ive_p", "betainc", "betainc_slope_p", "digamma",
     "digamma_p", "erf", "erf_inv", "erf_inv_p", "erf_p", "erfc", "erfc_p", "igamma", "igamma_grad_a", "igamma_grad_a_p",
     "igamma_p", "igammac", "igammac_p", "lgamma", "lgamma_p", "polygamma", "polygamma_p", "random_gamma_grad",
     "regularized_incomplete_beta_p", "zeta", "zeta_p",
@@ -230,6 +230,12 @@ def _beta_density(a: Any, b: Any, x: Any) -> Any:
     return exp(sub(powers, beta))
 
 
+def _beta_density_slope(a: Any, b: Any, x: Any, operand: int) -> Any:
+    """The derivative of the density to a or b."""
+    own, other = (log(x), a) if operand == 0 else (elementwise.log1p(neg(x)), b)
+    return strong_product(_beta_density(a, b, x), add(sub(own, digamma(other)), digamma(add(a, b))))
+
+
 def _igamma(a: Any, x: Any) -> Any:
     return np.where((a == 0) & (x > 0), 1.0, scipy_special.gammainc(a, x))
 
@@ -258,8 +264,14 @@ random_gamma_grad_p = Elementwise(
 )  # fmt: skip
 regularized_incomplete_beta_p = Elementwise(
     "regularized_incomplete_beta", (FLOAT, FLOAT, FLOAT), incomplete.lower_betainc, widened(incomplete.betainc_reference),
-    no_derivative("betainc", "a"), no_derivative("betainc", "b"),
+    lambda t, y, a, b, x: strong_mul(t, betainc_slope_p.bind1(a, b, x, operand=0)),
+    lambda t, y, a, b, x: strong_mul(t, betainc_slope_p.bind1(a, b, x, operand=1)),
     lambda t, y, a, b, x: strong_mul(t, _beta_density(a, b, x)),
+)  # fmt: skip
+betainc_slope_p: Elementwise = Elementwise(
+    "betainc_slope", (FLOAT, FLOAT, FLOAT), incomplete.lower_betainc_slope, widened(incomplete.betainc_slope),
+    no_derivative("betainc_slope", "a"), no_derivative("betainc_slope", "b"),
+    lambda t, y, a, b, x, operand: strong_mul(t, _beta_density_slope(a, b, x, operand)),
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from purax import dtypes
 from purax import numpy as pnp
+from purax.control.key_reuse import SPENDING
 from purax.control.loop import while_loop
 from purax.core.interpret import eval_jaxpr
 from purax.core.stage import stage
@@ -116,6 +117,7 @@ class RandomGamma(KeyPrimitive):
 
 
 random_gamma_p = RandomGamma("random_gamma")
+SPENDING.add(random_gamma_p)
 
 
 @sampler

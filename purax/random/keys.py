@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes
+from purax.control import key_reuse as _account  # noqa: F401  (obeys debug_key_reuse)
 from purax.core.aval import array_aval
 from purax.core.trace import aval_of, current
 from purax.pipeline.evaluate import as_array
 from purax.primitives import cast
+from purax.primitives import counter_hash as _generators  # noqa: F401  (makes its generators known)
 from purax.primitives import random_bits as primitives
 from purax.primitives.random_bits import GENERATORS, Generator
 from purax.primitives.shape import canonical_shape
@@ -127,7 +129,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     seed : integer scalar
         Taken modulo 2**32 (2**64 with `enable_x64`).
     impl : str or key dtype, optional
-        Generator: "threefry2x32" (the default), "rbg" or "unsafe_rbg".
+        Generator: "threefry2x32" (the default), "threefry4x32", "philox2x32", "philox4x32", "rbg" or "unsafe_rbg".
     dtype : key dtype, optional
         The same as `impl`.
 

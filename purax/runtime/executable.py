@@ -391,7 +391,7 @@ def _compile(
     use_cache: bool,
 ) -> tuple[Any, bytes | None]:
     """The program, and the bytes that it was loaded from, if it was."""
-    if "lapack_" in text:
+    if "lapack_" in text or "tridiagonal_solve_perturbed_ffi" in text:
         _jaxlib.ensure_lapack()
     if not use_cache:
         return _compile_now(text, devices, flags, callbacks, name), None

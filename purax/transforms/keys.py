@@ -186,8 +186,8 @@ def key_kernel(
 
 
 def _relabelled(x: Array, aval: Any) -> Array:
-    """The same storage under another aval of the same words."""
-    if x.aval is aval:
+    """The same storage under another aval of the same words; keys are always a new array, since one may be spent and not the other."""
+    if x.aval is aval and not _is_key(aval):
         return x
     result = Array()
     result.aval = aval

@@ -81,6 +81,11 @@ def test_a_row_that_is_left_out_whole_gives_zeros():
     assert nn.logsumexp(x, where=nothing) == -np.inf
 
 
+def test_no_infinity_appears_on_the_way():
+    with purax.debug_infs(True):
+        np.testing.assert_allclose(nn.logsumexp(np.ones(4, np.float32)), 1 + np.log(4), rtol=1e-6)
+
+
 def test_factors_and_signs_of_logsumexp():
     b = np.float32([1.0, -2.0, 0.0, 0.5, 1.0])
     for row in X:

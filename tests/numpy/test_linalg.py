@@ -215,3 +215,24 @@ def test_wrong_transforms_are_told():
         fft.fft(X, norm="unit")
     with pytest.raises(ValueError, match="one axis"):
         fft.fft(X, axis=(0,))
+
+
+@pytest.mark.parametrize(
+    "function, names", [(pnp.linalg.pinv, ("rtol", "rcond")), (pnp.linalg.matrix_rank, ("rtol", "tol"))]
+)
+def test_two_names_of_one_limit_cannot_be_given_together(function, names):
+    with pytest.raises(ValueError, match="only one of"):
+        function(np.eye(2, dtype=np.float32), **dict.fromkeys(names, 0.1))
+
+
+@pytest.mark.parametrize("n", [0, -1])
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fftn", "irfftn"])
+def test_fourier_transforms_have_positive_lengths(name, n):
+    with pytest.raises(errors.ShapeError, match="positive"):
+        getattr(pnp.fft, name)(np.ones(3, np.float32), (n,) if name.endswith("n") else n)
+
+
+def test_fourier_transforms_of_nothing_are_empty():
+    for name in ("fft", "ifft", "fftn", "ifftn"):
+        out = getattr(pnp.fft, name)(np.ones((2, 0), np.float32))
+        assert out.shape == (2, 0) and out.dtype == np.complex64

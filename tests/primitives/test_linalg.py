@@ -52,7 +52,7 @@ SAMPLES = [
     *(Sample(linalg.factored_solve_p, factored(definite(3, d), normal(3, 2, dtype=d)), {"transposed": t}, differentiable=(3,),
              tolerance=1e-3) for d in (F, C) for t in (False, True)),
     *(Sample(linalg.tridiagonal_solve_p, (normal(4, dtype=d), normal(4, dtype=d) + d(5), normal(4, dtype=d), normal(4, 2, dtype=d)),
-             tolerance=1e-3) for d in (F, C)),
+             {"perturbed": p}, tolerance=1e-3) for d in (F, C) for p in (False, True)),
     *(Sample(linalg.cholesky_p, (definite(4, d),), tolerance=1e-3) for d in (F, C)),
     *(Sample(linalg.lu_p, (normal(*s, dtype=d),), tolerance=2e-3) for d in (F, C) for s in ((3, 3), (4, 2), (2, 4))),
     *(Sample(linalg.qr_p, (normal(*s, dtype=d),), QR, tolerance=2e-3) for d in (F, C) for s in ((3, 3), (4, 2), (2, 4))),
@@ -77,6 +77,9 @@ SAMPLES = [
     Sample(linalg.lu_pivots_to_permutation_p, (np.array([[2, 1, 3], [1, 3, 3]], np.int32),), {"permutation_size": 5}),
     *(Sample(linalg.det_p, (normal(n, n, dtype=d),), tolerance=1e-3) for d in (F, C) for n in (1, 2, 3, 4)),
     *(Sample(linalg.slogdet_p, (normal(2, 3, 3, dtype=d),), tolerance=1e-3) for d in (F, C)),
+    Sample(linalg.cholesky_update_p, (np.triu(normal(3, 3)) + 2 * np.eye(3, dtype=F), normal(3)), tolerance=1e-3),
+    *(Sample(linalg.symmetric_product_p, (normal(2, 3, 2, dtype=d), normal(2, 3, 3, dtype=d)), {"alpha": 2.0, "beta": 0.5}, tolerance=1e-3)
+      for d in (F, C)),
     *(gauge(p, (np.zeros((0, 0), F),), params) for p, params in (
         (linalg.cholesky_p, {}), (linalg.lu_p, {}), (linalg.det_p, {}), (linalg.eigh_p, {"lower": True}), (linalg.svd_p, SVD))),
     gauge(linalg.qr_p, (np.zeros((3, 0), F),), {"full_matrices": True, "pivoting": False}),
@@ -85,6 +88,14 @@ BAD_SAMPLES = [
     BadSample(linalg.cholesky_p, (normal(3, 4),), {}, errors.ShapeError, "must be square"),
     BadSample(linalg.svd_p, (np.ones((2, 2), np.int32),), SVD, errors.DTypeError, "int32"),
     BadSample(linalg.triangular_solve_p, (normal(3, 3), normal(2, 3)), SOLVE, errors.ShapeError, "do not fit"),
+    BadSample(linalg.cholesky_update_p, (normal(3, 3), normal(4)), {}, errors.ShapeError, "row of the matrix"),
+    BadSample(
+        linalg.symmetric_product_p,
+        (normal(3, 2), normal(2, 2)),
+        {"alpha": 1.0, "beta": 1.0},
+        errors.ShapeError,
+        "takes a",
+    ),
 ]
 
 
@@ -255,3 +266,33 @@ def test_small_functions_of_factorizations():
     np.testing.assert_allclose(
         linalg.triangular_solve(np.tril(c), b, left_side=True, lower=True), np.linalg.solve(np.tril(c), b), rtol=1e-4
     )
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, purax.vmap])
+def test_singular_tridiagonal_systems_have_large_solutions_when_perturbed(transform):
+    """The second pivot is zero although no entry of the diagonal is."""
+    parts = [np.array(x, F) for x in ([0, 1], [1, 3], [3, 0], [[1], [4]])]
+    if transform is purax.vmap:
+        parts = [np.stack([x, x]) for x in parts]
+    plain = transform(lambda *x: linalg.tridiagonal_solve(*x))(*parts)
+    assert not np.isfinite(np.asarray(plain)).all()
+    found = np.asarray(transform(lambda *x: linalg.tridiagonal_solve(*x, perturb_singular=True))(*parts))
+    assert np.isfinite(found).all() and (np.abs(found) > 1e6).all()
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, purax.jit])
+def test_polar_decomposition_of_a_part_of_a_matrix(transform):
+    a = normal(5, 5)
+    u, h, _, converged = transform(lambda x, m, n: linalg.qdwh(x, dynamic_shape=(m, n)))(a, 4, 3)
+    u, h = np.asarray(u)[:4, :3], np.asarray(h)[:3, :3]
+    np.testing.assert_allclose(u @ h, a[:4, :3], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(u.T @ u, np.eye(3), atol=1e-5)
+    assert bool(converged)
+
+
+def test_polar_decomposition_of_a_singular_matrix_is_a_partial_isometry():
+    a = np.zeros((4, 3), F)
+    a[1, 2] = -np.finfo(F).tiny
+    u, h, *_ = linalg.qdwh(a)
+    np.testing.assert_array_equal(u, np.sign(a))
+    np.testing.assert_array_equal(h, np.diag([0, 0, np.finfo(F).tiny]).astype(F))

@@ -8,7 +8,7 @@ import scipy.special
 
 import purax
 from purax import config, errors
-from purax.primitives import special
+from purax.primitives import incomplete, special
 from tests.laws.sample import BadSample, Sample
 
 rng = np.random.default_rng(0)
@@ -37,6 +37,7 @@ SAMPLES = [
     *(Sample(p, (x.astype(np.float16), y.astype(np.float16)), differentiable=()) for p, x, y, _ in BINARY),
     Sample(special.igamma_p, (POSITIVE[:0], OTHER[:0]), differentiable=()),
     Sample(special.regularized_incomplete_beta_p, (POSITIVE, OTHER, FRACTION), differentiable=(2,), tolerance=2e-5),
+    *(Sample(special.betainc_slope_p, (POSITIVE, OTHER, FRACTION), {"operand": i}, differentiable=(2,), tolerance=2e-5) for i in (0, 1)),
 ]  # fmt: skip
 BAD_SAMPLES = [
     BadSample(special.erf_p, (np.ones(2, np.int32),), {}, errors.DTypeError, "int32; real floating"),
@@ -160,3 +161,18 @@ def test_derivatives_without_a_closed_form_say_so():
         purax.grad(special.betainc)(1.0, 2.0, 0.5)
     with pytest.raises(errors.MissingRuleError, match="zeta with respect to x"):
         purax.grad(special.zeta)(2.0, 1.0)
+
+
+@pytest.mark.parametrize("operand", [0, 1])
+def test_the_incomplete_beta_function_is_differentiable_in_its_parameters(operand):
+    a, b = np.geomspace(0.05, 200, 7), np.geomspace(300, 0.1, 7)
+    grid = [np.asarray(x) for x in np.broadcast_arrays(a[:, None], b[:, None], np.linspace(0.02, 0.98, 9))]
+    with purax.enable_x64(True):
+        found = purax.grad(lambda *xs: special.betainc(*xs).sum(), operand)(*grid)
+    np.testing.assert_allclose(found, incomplete.betainc_slope(*grid, operand=operand), rtol=1e-6, atol=1e-10)
+
+
+def test_the_incomplete_beta_function_keeps_its_ends_when_parameters_move():
+    one, ends = np.full(2, 1.5, np.float32), np.array([0, 1], np.float32)
+    for operand in (0, 1):
+        np.testing.assert_array_equal(purax.grad(lambda *xs: special.betainc(*xs).sum(), operand)(one, one, ends), 0)

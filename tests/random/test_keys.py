@@ -112,3 +112,8 @@ def test_bits_do_not_depend_on_how_they_are_made():
         few, many = random.bits(key, (9,), f"uint{width}"), random.bits(key, (900,), f"uint{width}")
         np.testing.assert_array_equal(few, many[:9])  # on the host, and compiled
         np.testing.assert_array_equal(few, purax.jit(lambda k, w=width: random.bits(k, (9,), f"uint{w}"))(key))
+
+
+def test_arrays_of_keys_are_reshaped_again_and_again():
+    for _ in range(2):
+        assert random.split(random.key(0), 4).reshape(2, 2).shape == (2, 2)

@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 import scipy.cluster.vq
+import scipy.optimize
 import scipy.spatial.transform as reference
 
 import purax
@@ -51,17 +52,68 @@ def test_operators_on_pytrees_and_wrong_operators():
         linalg.cg([[1]], pnp.ones(1))
 
 
-def test_minimization_ends_where_the_gradient_is_small():
-    def rosenbrock(x):
-        return pnp.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+def rosenbrock(x):
+    return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
 
-    found = minimize(rosenbrock, pnp.zeros(2), method="BFGS")
-    assert bool(found.success)
-    close(found.x, [1, 1], 1e-3)
-    steep = minimize(lambda x, a: pnp.mean((1e4 * (x - a)) ** 2), pnp.ones(2), (3.0,), method="BFGS")
+
+def himmelblau(x):
+    return (x[0] ** 2 + x[1] - 11) ** 2 + (x[0] + x[1] ** 2 - 7) ** 2
+
+
+METHODS = ("BFGS", "L-BFGS")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("transform", [lambda f: f, purax.jit])
+def test_minimization_ends_where_the_gradient_is_small(method, transform):
+    found = transform(
+        lambda x: minimize(rosenbrock, x, method=method, options={"ftol": 0.0} if method != "BFGS" else None)
+    )(np.zeros(5, np.float32))
+    assert bool(found.success) and int(found.status) == 0
+    assert np.abs(np.asarray(found.jac)).max() < 1e-5
+    close(found.x, np.ones(5), 1e-3)
+    steep = minimize(lambda x, a: pnp.mean((1e4 * (x - a)) ** 2), pnp.ones(2), (3.0,), method=method)
     close(steep.x, [3, 3])
+
+
+@pytest.mark.parametrize("start", [(1, 1), (-3, 0), (92, 1e-3)])
+def test_bfgs_finds_the_minimum_that_scipy_finds(start):
+    """The function has four minima: which one is found depends on every step."""
+    start = np.array(start, np.float64)
+    close(
+        minimize(himmelblau, start, method="BFGS").x, scipy.optimize.minimize(himmelblau, start, method="BFGS").x, 1e-4
+    )
+
+
+def test_bfgs_knows_the_second_derivatives_of_a_quadratic():
+    matrix = np.array([[3, 1], [1, 2]], np.float32)
+    found = minimize(lambda x: x @ matrix @ x / 2 - x.sum(), pnp.zeros(2), method="BFGS")
+    close(found.hess_inv, np.linalg.inv(matrix), 1e-3)
+
+
+def test_complex_vectors_are_pairs_of_reals():
+    goal = np.array([1, 2 - 3j, -5j], np.complex64)
+    weights = np.array([1, 2, 3], np.float32)
+    with purax.numpy_dtype_promotion("strict"), purax.numpy_rank_promotion("raise"):
+        found = minimize(lambda z: (weights * pnp.abs(z - goal) ** 2).sum(), np.zeros(3, np.complex64), method="L-BFGS")
+    assert bool(found.success)
+    close(found.x, goal)
+    with pytest.raises(ValueError, match="reals"):
+        minimize(lambda z: pnp.abs(z).sum(), goal, method="BFGS")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_ends_a_minimization(method):
+    few = minimize(rosenbrock, np.zeros(2, np.float32), method=method, options={"maxiter": 2})
+    assert not bool(few.success) and int(few.status) == 1
+    endless = minimize(lambda x: x.sum(), np.zeros(2, np.float32), method=method)
+    assert not bool(endless.success) and int(endless.status) == 5
     with pytest.raises(TypeError, match="tuple"):
-        minimize(rosenbrock, pnp.zeros(2), args=3, method="BFGS")
+        minimize(rosenbrock, pnp.zeros(2), args=3, method=method)
+    with pytest.raises(TypeError, match="no options"):
+        minimize(rosenbrock, pnp.zeros(2), method=method, options={"step": 1})
+    with pytest.raises(ValueError, match="not recognized"):
+        minimize(rosenbrock, pnp.zeros(2), method="newton")
 
 
 def test_nearest_codes():

@@ -142,3 +142,81 @@ def test_wrong_shapes_are_told():
         linalg.expm(W)
     with pytest.raises(ValueError, match="mode"):
         linalg.qr(A, mode="raw?")
+
+
+def test_leading_axes_broadcast():
+    """Each function of several matrices gives what it gives for each pair of them."""
+    many, one = rng.normal(size=(2, 1, 3, 3)).astype(np.float32), rng.normal(size=(3, 3)).astype(np.float32)
+    right = rng.normal(size=(4, 3, 2)).astype(np.float32)
+    lower = np.tril(many) + 3 * np.eye(3, dtype=np.float32)
+    found = linalg.solve_triangular(lower, right, lower=True)
+    close(found, np.linalg.solve(lower, right))
+    close(linalg.solve_triangular(lower[:, 0], right[0], lower=True), np.linalg.solve(lower[:, 0], right[0]))
+    close(
+        linalg.solve_triangular(lower[:, 0], right[:2, :, 0], lower=True),
+        np.linalg.solve(lower[:, 0], right[:2, :, :1])[..., 0],
+    )
+    small = rng.normal(size=(2, 2)).astype(np.float32)
+    for method in ("schur", "eigen"):
+        x = np.asarray(linalg.solve_sylvester(many, small, right, method=method))
+        assert x.shape == (2, 4, 3, 2)
+        close(many @ x + x @ small, np.broadcast_to(right, x.shape), 1e-3)
+    forms = np.stack([reference.schur(x)[0] for x in many[:, 0]])[:, None]
+    t, z = linalg.rsf2csf(forms, one)
+    assert t.shape == z.shape == (2, 1, 3, 3)
+    for place in (0, 1):
+        close((t[place, 0], z[place, 0]), reference.rsf2csf(forms[place, 0], one))
+
+
+def test_systems_of_stacked_vectors_are_told_by_their_shape():
+    a = np.stack([np.eye(3), 2 * np.eye(3)]).astype(np.float32)
+    assert linalg.solve_triangular(a, np.ones((2, 3), np.float32)).shape == (2, 3)
+    assert linalg.solve_triangular(a, np.ones((3, 2), np.float32)).shape == (2, 3, 2)
+    assert linalg.solve(a, np.ones(3, np.float32)).shape == (2, 3)
+    with pytest.raises(errors.ShapeError, match="right-hand sides"):
+        linalg.solve(a, np.ones((2, 3), np.float32))
+
+
+def test_structured_matrices_refuse_what_they_cannot_be_made_of():
+    with pytest.raises(ValueError, match="nonzero"):
+        linalg.fiedler_companion(np.ones((2, 0), np.float32))
+    with pytest.raises(ValueError, match="complex"):
+        linalg.dft(4, dtype=np.float32)
+    with purax.numpy_rank_promotion("raise"):
+        assert linalg.leslie(np.ones((2, 3), np.float32), np.ones((2, 2), np.float32)).shape == (2, 3, 3)
+
+
+def difference(function, x, direction, step=1e-5):
+    """Derivative along a direction, by central differences in float64."""
+    return (np.asarray(function(x + step * direction)) - np.asarray(function(x - step * direction))) / (2 * step)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [A.T @ A + np.eye(5), 3 * np.eye(5), np.triu(A) ** 2 + 4 * np.eye(5)],
+    ids=["spread", "repeated", "defective"],
+)
+def test_square_roots_are_differentiable_where_eigenvalues_repeat(matrix):
+    with purax.enable_x64(True):
+        matrix, direction = matrix.astype(np.float64), np.asarray(A, np.float64)
+        root, change = purax.jvp(linalg.sqrtm, (matrix,), (direction,))
+        np.testing.assert_allclose(root @ root, matrix, atol=1e-9)
+        np.testing.assert_allclose(change, difference(linalg.sqrtm, matrix, direction), atol=1e-6)
+        gradient = purax.grad(lambda x: pnp.real(linalg.sqrtm(x)).sum())(matrix)
+        np.testing.assert_allclose((gradient * direction).sum(), np.real(change).sum(), rtol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["schur", "eigen"])
+@pytest.mark.parametrize("operand", [0, 1, 2])
+def test_solutions_of_sylvesters_equation_are_differentiable(method, operand):
+    with purax.enable_x64(True):
+        given = [np.asarray(x, np.float64) for x in (H, A[:3, :3] + 3 * np.eye(3), W)]
+        direction = np.cos(np.arange(given[operand].size)).reshape(given[operand].shape)
+
+        def solve(x):
+            return linalg.solve_sylvester(*[x if i == operand else y for i, y in enumerate(given)], method=method)
+
+        change = purax.jvp(solve, (given[operand],), (direction,))[1]
+        np.testing.assert_allclose(change, difference(solve, given[operand], direction), rtol=1e-5, atol=1e-7)
+        gradient = purax.grad(lambda x: solve(x).sum())(given[operand])
+        np.testing.assert_allclose((gradient * direction).sum(), change.sum(), rtol=1e-7)

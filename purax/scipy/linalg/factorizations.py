@@ -27,9 +27,9 @@ def times(x: Any, y: Any) -> Any:
     return pnp.matmul(x, y, precision="highest")
 
 
-def _with_columns(solver: Callable[[Any, Any], Any], name: str, a: Any, b: Any) -> Any:
-    """`solver(a, b)` with b as matrices that broadcast with `a`; b of one axis (or of one less than `a`) is vectors."""
-    vector = b.ndim == 1 or b.ndim == a.ndim - 1
+def _with_columns(solver: Callable[[Any, Any], Any], name: str, a: Any, b: Any, stacked: bool = True) -> Any:
+    """`solver(a, b)` with b as matrices that broadcast with `a`; b of one axis is a vector, and if `stacked` one vector per matrix."""
+    vector = b.ndim == 1 or (stacked and b.shape == a.shape[:-1])
     column = b[..., None] if vector else b
     if a.ndim < 2 or a.shape[-1] != a.shape[-2] or column.shape[-2] != a.shape[-1]:
         raise errors.ShapeError(
@@ -98,7 +98,7 @@ def solve(
     a, b = inexact("linalg.solve", a, b)
     if assume_a == "pos":
         return cho_solve(cho_factor(a, lower), b)
-    return _with_columns(factors.linear_solve, "solve", a, b)
+    return _with_columns(factors.linear_solve, "solve", a, b, stacked=False)
 
 
 def solve_triangular(
@@ -365,13 +365,21 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
 
     Parameters
     ----------
-    T, Z : inexact[n, n]
+    T, Z : inexact[..., n, n]
+        Leading axes broadcast.
     """
     T, Z = inexact("linalg.rsf2csf", T, Z)
-    if T.ndim != 2 or T.shape[0] != T.shape[1] or Z.shape != T.shape:
-        raise errors.ShapeError(f"rsf2csf takes two square matrices of one size, got {T.shape} and {Z.shape}")
-    n, dtype = T.shape[0], dtypes.to_complex(T.dtype)
+    if T.ndim < 2 or T.shape[-1] != T.shape[-2] or Z.ndim < 2 or Z.shape[-2:] != T.shape[-2:]:
+        raise errors.ShapeError(f"rsf2csf takes square matrices of one size, got {T.shape} and {Z.shape}")
+    dtype = dtypes.to_complex(T.dtype)
+    return pnp.vectorize(_rotated, signature="(n,n),(n,n)->(n,n),(n,n)")(T.astype(dtype), Z.astype(dtype))
+
+
+def _rotated(t: Any, z: Any) -> tuple[Any, Any]:
+    """Rotate the pairs of rows and columns m - 1, m, from the last to the first, so that t[m, m - 1] becomes zero."""
+    n, dtype = t.shape[0], t.dtype
     epsilon = float(dtypes.finfo(dtype).eps)
+    place = np.arange(n)
 
     def rotate(i: Any, state: Any) -> Any:
         t, z = state
@@ -380,19 +388,19 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
         block = t[pair][:, pair]
         below = block[1, 0]
         small = pnp.abs(below) <= epsilon * (pnp.abs(block[0, 0]) + pnp.abs(block[1, 1]))
-        half, product = (block[0, 0] + block[1, 1]) / 2, block[0, 0] * block[1, 1] - block[0, 1] * below
-        mu = half + pnp.sqrt(half * half - product) - block[1, 1]
+        values = factors.eig(block, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
+        mu = values[0] - block[1, 1]
         length = pnp.sqrt(pnp.abs(mu) ** 2 + pnp.abs(below) ** 2)
         length = pnp.where(small, 1, length).astype(dtype)
         c, s = pnp.where(small, 1, mu / length), pnp.where(small, 0, below / length)
         turn = pnp.stack([pnp.stack([pnp.conj(c), s]), pnp.stack([-s, c])]).astype(dtype)
-        t = t.at[pair].set(times(turn, t[pair]))
-        t = t.at[:, pair].set(times(t[:, pair], adjoint(turn)))
+        # left of the pair's rows and under its columns the form is zero
+        t = t.at[pair].set(pnp.where(place >= m - 1, times(turn, t[pair]), t[pair]))
+        t = t.at[:, pair].set(pnp.where(place[:, None] <= m, times(t[:, pair], adjoint(turn)), t[:, pair]))
         z = z.at[:, pair].set(times(z[:, pair], adjoint(turn)))
         return t.at[m, m - 1].set(0), z
 
-    t, z = fori_loop(0, n - 1, rotate, (T.astype(dtype), Z.astype(dtype)))
-    return pnp.triu(t), z
+    return fori_loop(0, n - 1, rotate, (t, z))
 
 
 def hessenberg(a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +13,10 @@ import numpy as np
 from purax import dtypes, errors
 from purax import numpy as pnp
 from purax.control.branch import cond
+from purax.control.custom import custom_jvp
 from purax.control.jit import jit
 from purax.control.loop import fori_loop, scan
+from purax.control.solve import custom_linear_solve
 from purax.numpy.norms import adjoint, inexact, matrices_of, widened
 from purax.primitives import linalg as factors
 from purax.scipy.linalg.factorizations import schur, times
@@ -120,12 +123,36 @@ def _root_of_triangle(t: Any) -> Any:
     return _by_diagonals(pnp.diag(roots), lambda u: pnp.where(sums == 0, 0, (t - times(u, u)) / safe))
 
 
+@custom_jvp
+def _root(a: Any) -> Any:
+    t, z = schur(a)
+    return times(times(z, _root_of_triangle(t)), adjoint(z))
+
+
+@_root.defjvp
+def _root_rule(primals: Any, tangents: Any) -> Any:
+    """x dx + dx x = da."""
+    (a,), (da,) = primals, tangents
+    x = _root(a)
+    return x, solve_sylvester(x, x, da)
+
+
 def sqrtm(A: Any, blocksize: int = 1) -> Any:
-    """Principal square root of a matrix, by its Schur form: inexact[n, n] -> complex[n, n]. `blocksize` has no effect."""
+    """Principal square root of matrices, by their Schur forms (Bjorck and Hammarling, 1983).
+
+    Parameters
+    ----------
+    A : inexact[..., n, n]
+    blocksize : int
+        Of no effect.
+
+    Returns
+    -------
+    complex[..., n, n]
+        Differentiable unless eigenvalues are zero or negative.
+    """
     A = matrices_of("linalg.sqrtm", A, True)
-    t, z = schur(A, output="complex")
-    root = pnp.vectorize(_root_of_triangle, signature="(n,n)->(n,n)")(t)
-    return times(times(z, root), adjoint(z))
+    return pnp.vectorize(_root, signature="(n,n)->(n,n)")(A.astype(dtypes.to_complex(A.dtype)))
 
 
 def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
@@ -169,44 +196,62 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
 
     Parameters
     ----------
-    A : inexact[m, m]
-    B : inexact[n, n]
-    C : inexact[m, n]
+    A : inexact[..., m, m]
+    B : inexact[..., n, n]
+    C : inexact[..., m, n]
+        Leading axes broadcast.
     method : "schur" or "eigen"
         Triangular systems in Schur's bases; or division by sums of eigenvalues in eigenvectors' bases.
     tol : float
         NaN where eigenvalues of A and -B are as close as this: the equation has no unique solution.
     """
-    if method not in ("schur", "eigen"):
+    if method not in _METHODS:
         raise ValueError(f'Unrecognized method {method}. The two valid methods are either "schur" or "eigen".')
     A, B, C = inexact("linalg.solve_sylvester", A, B, C)
-    m, n = C.shape if C.ndim == 2 else (-1, -1)
-    if A.shape != (m, m) or B.shape != (n, n):
+    cores = [x.shape[-2:] for x in (A, B, C)]
+    if min(A.ndim, B.ndim, C.ndim) < 2 or cores[:2] != [(size, size) for size in cores[2]]:
         raise errors.ShapeError(
-            f"solve_sylvester takes shapes (m, m), (n, n) and (m, n), got {A.shape}, {B.shape}, {C.shape}"
+            f"solve_sylvester takes shapes [..., m, m], [..., n, n] and [..., m, n], got {A.shape}, {B.shape}, {C.shape}"
         )
-    dtype = dtypes.to_complex(C.dtype)
-    if method == "schur":
-        r, u = schur(A, output="complex")
-        s, v = schur(B, output="complex")
-        f = times(times(adjoint(u), C.astype(dtype)), v)
-        sums = pnp.diagonal(r)[:, None] + pnp.diagonal(s)[None, :]
+    solve = functools.partial(_sylvester, method=_METHODS[method], tol=tol)
+    return pnp.vectorize(solve, signature="(m,m),(n,n),(m,n)->(m,n)")(A, B, C)
 
-        def column(y: Any, k: Any) -> Any:
-            right = f[:, k] - times(y, s[:, k])
-            shifted = r + s[k, k] * pnp.eye(m, dtype=dtype)
-            return y.at[:, k].set(factors.triangular_solve(shifted, right[:, None], left_side=True)[:, 0]), None
 
-        y = scan(column, pnp.zeros_like(f), np.arange(n, dtype=np.int32))[0]
-        x = times(times(u, y), adjoint(v))
-    else:
-        a, u = factors.eig(A.astype(dtype), compute_left_eigenvectors=False)
-        b, v = factors.eig(B.astype(dtype), compute_left_eigenvectors=False)
-        sums = a[:, None] + b[None, :]
-        f = times(factors.linear_solve(u, C.astype(dtype)), v)
-        x = pnp.matrix_transpose(
-            factors.linear_solve(pnp.matrix_transpose(v), pnp.matrix_transpose(times(u, f / sums)))
-        )
-    if not dtypes.is_complex(C.dtype):
-        x = pnp.real(x)
-    return pnp.where(pnp.any(pnp.abs(sums) < tol), np.nan, x)
+def _sylvester(a: Any, b: Any, c: Any, *, method: Callable[..., Any], tol: float) -> Any:
+    """One equation; its derivatives are solutions of equations with the same a and b."""
+
+    def solver(a: Any, b: Any, c: Any) -> Any:
+        dtype = dtypes.to_complex(c.dtype)
+        x, sums = method(a.astype(dtype), b.astype(dtype), c.astype(dtype))
+        x = x if dtypes.is_complex(c.dtype) else pnp.real(x)
+        return pnp.where(pnp.any(pnp.abs(sums) < tol), np.nan, x)
+
+    return custom_linear_solve(
+        lambda x: times(a, x) + times(x, b), c, lambda _, c: solver(a, b, c), lambda _, c: solver(a.T, b.T, c)
+    )
+
+
+def _by_schur_forms(a: Any, b: Any, c: Any) -> tuple[Any, Any]:
+    """The solution column by column in Schur's bases, and the sums of eigenvalues that it divides by."""
+    (r, u), (s, v) = schur(a), schur(b)
+    f = times(times(adjoint(u), c), v)
+
+    def column(y: Any, k: Any) -> Any:
+        right = f[:, k] - times(y, s[:, k])
+        shifted = r + s[k, k] * pnp.eye(r.shape[0], dtype=r.dtype)
+        return y.at[:, k].set(factors.triangular_solve(shifted, right[:, None], left_side=True)[:, 0]), None
+
+    y = scan(column, pnp.zeros_like(f), np.arange(f.shape[1], dtype=np.int32))[0]
+    return times(times(u, y), adjoint(v)), pnp.diagonal(r)[:, None] + pnp.diagonal(s)[None, :]
+
+
+def _by_eigenvectors(a: Any, b: Any, c: Any) -> tuple[Any, Any]:
+    """The solution in the bases of eigenvectors, and the sums of eigenvalues that it divides by."""
+    (a, u), (b, v) = (factors.eig(x, compute_left_eigenvectors=False) for x in (a, b))
+    sums = a[:, None] + b[None, :]
+    f = times(factors.linear_solve(u, c), v) / sums
+    x = pnp.matrix_transpose(factors.linear_solve(pnp.matrix_transpose(v), pnp.matrix_transpose(times(u, f))))
+    return x, sums
+
+
+_METHODS = {"schur": _by_schur_forms, "eigen": _by_eigenvectors}

@@ -130,8 +130,8 @@ def leslie(f: Any, s: Any) -> Any:
     if s.shape[-1] != f.shape[-1] - 1 or s.shape[-1] == 0:
         raise ValueError(f"leslie takes n > 1 fecundities and n - 1 survival rates, got {f.shape} and {s.shape}")
     lead = pnp.broadcast_shapes(f.shape[:-1], s.shape[:-1])
-    below = pnp.eye(s.shape[-1], f.shape[-1], dtype=s.dtype) * s[..., None]
-    below = pnp.broadcast_to(below, (*lead, *below.shape[-2:]))
+    rates = pnp.broadcast_to(s[..., None], (*lead, s.shape[-1], f.shape[-1]))
+    below = pnp.where(np.eye(s.shape[-1], f.shape[-1], dtype=bool), rates, 0)
     return pnp.concatenate([pnp.broadcast_to(f, (*lead, f.shape[-1]))[..., None, :], below], axis=-2)
 
 
@@ -144,6 +144,8 @@ def fiedler(a: Any) -> Any:
 def fiedler_companion(a: Any) -> Any:
     """Fiedler's companion matrices [..., n - 1, n - 1], five diagonals, of polynomials a[..., n], highest power first."""
     (a,) = inexact("linalg.fiedler_companion", pnp.atleast_1d(pnp.asarray(a)))
+    if a.shape[-1] == 0:
+        raise errors.ShapeError(f"fiedler_companion takes a nonzero number of coefficients, got shape {a.shape}")
     n = a.shape[-1] - 1
     lead = a.shape[:-1]
     if n < 1:
@@ -174,6 +176,8 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
         raise ValueError(f"scale must be None, 'sqrtn', or 'n'; got {scale!r}")
     n = _size(n, "dft")
     wanted = dtypes.to_complex(dtypes.default_float()) if dtype is None else dtypes.named(dtype)
+    if not dtypes.is_complex(wanted):
+        raise ValueError(f"dft: dtype must be complex, got {wanted}")
     return pnp.asarray(scipy_linalg.dft(n, scale) if n else np.zeros((0, 0)), wanted)
 
 

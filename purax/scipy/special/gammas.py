@@ -354,7 +354,7 @@ def _riemann_formula(s: Any) -> Any:
     for k, weight in enumerate(_alternating_weights(24)):
         total = total + weight * pnp.exp(-inner * math.log(k + 1))
     value = pnp.where(
-        large, special.zeta(pnp.where(large, right, 2), pnp.ones_like(s)), total / -pnp.expm1((1 - inner) * math.log(2))
+        large, zeta_p.bind1(pnp.where(large, right, 2), pnp.ones_like(s)), total / -pnp.expm1((1 - inner) * math.log(2))
     )
     sine = pnp.sin((math.pi / 2) * pnp.fmod(pnp.where(left, s, 0), 4.0))
     sine = pnp.where(pnp.fmod(s, 2.0) == 0, 0, sine)
@@ -362,8 +362,16 @@ def _riemann_formula(s: Any) -> Any:
     return pnp.where(left, mirror, pnp.where(s == 1, np.inf, pnp.where(s > 64, 1, value)))
 
 
+def _riemann_slope(s: Any) -> Any:
+    return jvp(_riemann_formula, (s,), (pnp.ones_like(s),))[1]
+
+
 riemann_zeta_p = Elementwise(
-    "riemann_zeta", FLOAT, double(_riemann_formula), _numpy("zeta"), special.no_derivative("zeta", "x")
+    "riemann_zeta",
+    FLOAT,
+    double(_riemann_formula),
+    _numpy("zeta"),
+    lambda t, y, s: strong_mul(t, in_double(_riemann_slope)(s)),
 )
 
 

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Minimization of functions of one vector."""
+
+from purax.scipy.optimize.minimize import *
+from purax.scipy.optimize.minimize import __all__ as __all__
