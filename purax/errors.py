@@ -8,6 +8,9 @@ Its docstring tells the cause, the smallest program that raises it and the right
 __all__ = [
     "AxisNameError",
     "BranchTypeError",
+    "CallbackBatchingError",
+    "CallbackDerivativeError",
+    "CallbackResultError",
     "CarryTypeError",
     "CheckpointMismatchError",
     "ConcretizationTypeError",
@@ -316,6 +319,36 @@ class BranchTypeError(PuraxError, TypeError):
     Wrong: ``lax.cond(p, lambda: 1.0, lambda: (1.0, 2.0))``
 
     Right: ``lax.cond(p, lambda: (1.0, 0.0), lambda: (1.0, 2.0))``
+    """
+
+
+# ---- calls of Python functions
+
+
+class CallbackResultError(PuraxError, RuntimeError):
+    """A Python function that a program calls returned other types than were promised.
+
+    Wrong: ``pure_callback(lambda x: x[:1], x, x)`` for an `x` of more than one element
+
+    Right: ``pure_callback(lambda x: x[:1], ShapeDtypeStruct((1,), x.dtype), x)``
+    """
+
+
+class CallbackDerivativeError(PuraxError, ValueError):
+    """A derivative reached a call of a Python function, which has none.
+
+    Wrong: ``grad(lambda x: pure_callback(np.sin, x, x))(1.0)``
+
+    Right: a function with ``custom_jvp`` whose value is that call.
+    """
+
+
+class CallbackBatchingError(PuraxError, ValueError, NotImplementedError):
+    """A call of a Python function is mapped, and nobody said how.
+
+    Wrong: ``vmap(lambda x: pure_callback(np.sin, x, x))(xs)``
+
+    Right: ``vmap(lambda x: pure_callback(np.sin, x, x, vmap_method="expand_dims"))(xs)``
     """
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from purax import config, events
 from purax.core.hooks import hooks
 from purax.core.ir import Jaxpr
+from purax.core.tokens import with_tokens
 from purax.lowering.module import Lowered, lower, strip_locations
 from purax.runtime import client
 from purax.runtime import executable as runtime_executable
@@ -74,6 +75,7 @@ def lower_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Lowered:
     started = time.perf_counter()
     if jaxpr.has_keys:
         jaxpr = hooks.physicalize(jaxpr)
+    jaxpr = with_tokens(jaxpr)
     if how.mesh is None:
         lowered = lower(jaxpr, name or "main", how.donated, platform=_platform(how))
     else:

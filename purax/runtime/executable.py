@@ -14,6 +14,7 @@ from purax.core.aval import ShapedArray
 from purax.lazy import lazy
 from purax.runtime import buffers, cache, client
 from purax.runtime.array import Array, wrap_placed
+from purax.runtime.callback import HostFunction
 from purax.runtime.tensor import wider
 from purax.sharding import Mesh, NamedSharding, PartitionSpec, Placement, placement_of
 from purax.sharding.named import from_tiles
@@ -60,12 +61,15 @@ class Executable:
         out_placements: tuple[Placement | None, ...],
         donate: tuple[int, ...],
         loaded: bytes | None = None,
+        callbacks: Sequence[Any] = (),
     ) -> None:
         self._raw, self.name, self.devices, self.donate = raw, name, devices, donate
         self._loaded = loaded
         self.out_avals, self.out_placements = out_avals, out_placements
         handlers = [_handler(aval, place) for aval, place in zip(out_avals, out_placements, strict=True)]
-        if len(devices) > 1 and devices[0].platform == "cpu" and out_avals:
+        if callbacks:
+            self.run = _waited_for(raw.execute_sharded, handlers, callbacks, len(devices))
+        elif len(devices) > 1 and devices[0].platform == "cpu" and out_avals:
             smallest = min(range(len(out_avals)), key=lambda index: out_avals[index].size)
             self.run = _throttled(raw.execute_sharded, handlers, smallest)
         else:
@@ -128,7 +132,8 @@ def _direct(execute: Any, handlers: list[Any]) -> Callable[[Sequence[Any]], list
         try:
             return execute(given).consume_with_handlers(handlers)
         except raw_error as error:
-            raise _failed(error, given) from None
+            failed = _failed(error, given)
+            raise failed from failed.__cause__
 
     return run
 
@@ -145,7 +150,8 @@ def _throttled(execute: Any, handlers: list[Any], watched: int) -> Callable[[Seq
                 _forget_finished()
             results: list[Any] = execute(given).consume_with_handlers(handlers)
         except raw_error as error:
-            raise _failed(error, given) from None
+            failed = _failed(error, given)
+            raise failed from failed.__cause__
         _under_way.append(results[watched])
         return results
 
@@ -175,7 +181,35 @@ def _wait_for_oldest() -> None:
         oldest.block_until_ready()
 
 
-def _failed(error: Exception, given: Sequence[Any]) -> Exception:
+def _waited_for(
+    execute: Any, handlers: list[Any], callbacks: Sequence[Any], devices: int
+) -> Callable[[Sequence[Any]], list[Any]]:
+    """Run a program that calls Python: what its functions do has happened, and what they raised is raised, when the run returns.
+
+    So effects of programs that follow each other keep their order, and programs whose functions run programs do not pile up.
+    """
+    raw_error = _jaxlib.RawError
+    functions = [function for function in callbacks if isinstance(function, HostFunction)]
+    for function in functions:
+        function.survives = devices > 1
+
+    def run(given: Sequence[Any]) -> list[Any]:
+        try:
+            started = execute(given, with_tokens=True)
+            token = started.consume_token()
+            results: list[Any] = started.consume_with_handlers(handlers)
+            token.block_until_ready()
+        except raw_error as error:
+            failed = _failed(error, given)
+            raise failed from failed.__cause__
+        for function in functions:
+            function.raise_failure()
+        return results
+
+    return run
+
+
+def _failed(error: Exception, given: Sequence[Any]) -> BaseException:
     if any(buffer.is_deleted() for buffer in given):
         return errors.DeletedArrayError(
             errors.explain(
@@ -256,7 +290,7 @@ def compile_text(
         raw, loaded = _compile(text, devices, _flags(devices[0], options), callbacks, name, use_cache)
     if mesh is not None:
         out_placements = _chosen(raw, mesh, out_avals, out_placements, known)
-    return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate), loaded)
+    return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate), loaded, callbacks)
 
 
 def _chosen(
@@ -310,7 +344,7 @@ def load_serialized(
     if out_placements is None:
         out_placements = (None if default else _whole(devices),) * len(out_avals)
     raw = _load(blob, devices, _flags(devices[0], None), callbacks)
-    return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate), blob)
+    return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate), blob, callbacks)
 
 
 _widening: dict[Any, Executable] = {}
