@@ -11,6 +11,8 @@ from purax import tree as tree
 from purax import tree_util as tree_util
 from purax.contexts import *
 from purax.control.callback import pure_callback as pure_callback
+from purax.control.check import check as check
+from purax.control.discharge import discharge as _discharge
 from purax.control.custom import closure_convert as closure_convert
 from purax.control.custom import custom_gradient as custom_gradient
 from purax.control.custom import custom_jvp as custom_jvp

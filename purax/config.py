@@ -118,6 +118,7 @@ _TABLE = (
     Setting("threefry_partitionable", _flag, True, "bits that do not depend on how they are sharded", traced=True),
     Setting("debug_bounds", _flag, False, "raise for device indices out of bounds", traced=True),
     Setting("debug_key_reuse", _flag, False, "raise when a random key is used twice", traced=True),
+    Setting("checks", _flag, True, "keep the checks of values that programs make", traced=True),
     Setting("debug_nans", _flag, False, "raise when a result holds NaN"),
     Setting("debug_infs", _flag, False, "raise when a result holds inf"),
     Setting("user_context", _anything, (), "values of contexts that users made, part of each key", traced=True),
@@ -548,6 +549,7 @@ default_matmul_precision: str | None
 default_prng_impl: str
 threefry_partitionable: bool
 debug_bounds: bool
+checks: bool
 debug_key_reuse: bool
 debug_nans: bool
 debug_infs: bool

@@ -12,13 +12,17 @@ __all__ = [
     "CallbackDerivativeError",
     "CallbackResultError",
     "CarryTypeError",
+    "CheckError",
     "CheckpointMismatchError",
     "ConcretizationTypeError",
     "DTypeError",
     "DamagedFileError",
     "DeletedArrayError",
+    "DivisionCheckError",
     "DifferentiationTypeError",
     "DonationError",
+    "FailedCheckError",
+    "IndexCheckError",
     "IndexOutOfBoundsError",
     "IntegerOverflowError",
     "JAXIndexError",
@@ -28,6 +32,7 @@ __all__ = [
     "KeyReuseError",
     "LayerError",
     "MissingRuleError",
+    "NanCheckError",
     "NonArrayArgumentError",
     "NonConcreteBooleanIndexError",
     "NonFiniteError",
@@ -320,6 +325,44 @@ class BranchTypeError(PuraxError, TypeError):
 
     Right: ``lax.cond(p, lambda: (1.0, 0.0), lambda: (1.0, 2.0))``
     """
+
+
+# ---- checks of values while a program runs
+
+
+class CheckError(PuraxError, ValueError):
+    """A check of a value failed while a program ran; the classes below say which kind of check.
+
+    Attributes
+    ----------
+    lane : tuple of int
+        The lane of `vmap`, one number per mapped axis, outermost first.
+    steps : tuple of int
+        The step of each loop that the check is in, outermost first.
+
+    Wrong: ``check(x > 0, "x must be positive, got {x}", x=x)`` with an `x` of -1
+
+    Right: an `x` that is positive, or ``except CheckError``.
+    """
+
+    lane: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+
+
+class FailedCheckError(CheckError):
+    """The user's own `check` failed."""
+
+
+class NanCheckError(CheckError, FloatingPointError):
+    """An operation gave NaN, and checks for NaN are on."""
+
+
+class DivisionCheckError(CheckError, ZeroDivisionError):
+    """A divisor is zero, and checks of divisors are on."""
+
+
+class IndexCheckError(CheckError, IndexError):
+    """An index on a device is out of bounds, and checks of indices are on."""
 
 
 # ---- calls of Python functions

@@ -14,7 +14,7 @@ import numpy as np
 
 from purax import errors, tree
 from purax.control import tokens as _tokens  # noqa: F401  (its rules take tokens through programs)
-from purax.control.host_function import Flattened, Guarded, Lanes, Static, Tokened, sent
+from purax.control.host_function import Flattened, Lanes, Static, Tokened, sent
 from purax.core.aval import array_aval
 from purax.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO, Effect
 from purax.core.ir import Equation, Var
@@ -95,10 +95,6 @@ class HostCall(Primitive):
         function = Lanes(params["function"], axis.size, mapped, outs)
         results = self.bind(*moved, **{**params, "function": function, "results": stacked})
         return results, tuple([0] * len(outs))
-
-    def guard(self, live: Any, operands: Sequence[Any], params: dict[str, Any]) -> tuple[Any, ...]:
-        """Call only where the scalar `live` is true."""
-        return self.bind(live, *operands, **{**params, "function": Guarded(params["function"], params["results"])})
 
     def lower(
         self, b: Any, ins: Any, outs: Any, *, function: Any, effect: Any, name: str, device: Any, partitioned: bool, **_: Any

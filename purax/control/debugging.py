@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-import string
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,43 +11,10 @@ from typing import Any
 import numpy as np
 
 from purax.control.callback import look
+from purax.control.formatting import check_fields, formatted
 from purax.runtime.array import Array
 
 __all__ = ["debug_callback", "debug_log", "debug_print"]
-
-
-class _Formatter(string.Formatter):
-    """Fields as `str.format` has them; arguments that no field uses are an error, and array specs reach the elements."""
-
-    def check_unused_args(self, used_args: Any, args: Sequence[Any], kwargs: Any) -> None:
-        """Raise ValueError for arguments that no field names."""
-        positional = [i for i in range(len(args)) if i not in used_args]
-        named = [name for name in kwargs if name not in used_args]
-        hint = "You may be passing an f-string, whose values are filled in before the program runs: pass a plain string with fields."
-        if positional:
-            raise ValueError(f"Unused positional arguments to `purax.debug.print`: {positional}. {hint}")
-        if named:
-            raise ValueError(f"Unused keyword arguments to `purax.debug.print`: {named}. {hint}")
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        """One value; a scalar array takes the specs of its element."""
-        if isinstance(value, np.ndarray) and value.ndim == 0 and format_spec:
-            value = value.item()
-        return str(super().format_field(value, format_spec))
-
-
-_formatter = _Formatter()
-
-
-class _Checker(_Formatter):
-    """Looks at the fields and arguments alone, before there are values."""
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        """Nothing: values are not known yet."""
-        return ""
-
-
-_checker = _Checker()
 
 
 class _Print:
@@ -65,7 +31,7 @@ class _Print:
         values = [_plain(a) for a in args]
         named = {name: _plain(a) for name, a in kwargs.items()}
         with np.printoptions(**dict(self.options)):
-            return _formatter.vformat(self.format, values, named)
+            return formatted(self.format, values, named)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         sys.stdout.write(self.text(args, kwargs) + "\n")
@@ -172,7 +138,7 @@ def debug_print(
 
 def _print(fmt: str, args: Any, kwargs: Any, ordered: bool, partitioned: bool, skip: bool) -> None:
     if not skip:
-        _checker.vformat(fmt, args, kwargs)
+        check_fields("purax.debug.print", fmt, args, kwargs)
     look(_Print(fmt), args, kwargs, ordered, partitioned, "debug.print")
 
 
@@ -186,5 +152,5 @@ def debug_log(fmt: str, *args: Any, level: int = logging.DEBUG, **kwargs: Any) -
     level : int
         As in the module `logging`.
     """
-    _checker.vformat(fmt, args, kwargs)
+    check_fields("purax.debug.log", fmt, args, kwargs)
     look(_Log(fmt, level), args, kwargs, True, False, "debug.log")

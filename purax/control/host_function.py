@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors, tree
+from purax.control.custom_rules import Rule
 from purax.core.aval import array_aval
 from purax.core.trace import aval_of
 from purax.primitives import cast
@@ -19,7 +20,7 @@ from purax.primitives.random_bits import random_unwrap, random_wrap
 from purax.runtime.array import Array, wrap_host
 from purax.runtime.tensor import PACKED, wider
 
-__all__ = ["Flattened", "Guarded", "Lanes", "Static", "Tokened", "checked", "received", "sent"]
+__all__ = ["Flattened", "Lanes", "Static", "Tokened", "checked", "received", "sent"]
 
 
 def sent(x: Any) -> Any:
@@ -38,29 +39,7 @@ def received(value: np.ndarray, dtype: Any) -> Array:
     return wrap_host(array_aval(value.shape, value.dtype), value)
 
 
-class _Compared:
-    """Equal where the class and the fields are; by identity where a field cannot be hashed."""
-
-    __slots__ = ("_hash", "fields")
-
-    def __init__(self, *fields: Any) -> None:
-        self.fields = fields
-        try:
-            self._hash = hash((type(self), fields))
-        except TypeError:
-            self._hash = id(self)
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        same = type(self) is type(other) and self._hash == other._hash  # type: ignore[attr-defined]
-        return bool(same and self._hash != id(self) and self.fields == other.fields)  # type: ignore[attr-defined]
-
-    def __hash__(self) -> int:
-        return self._hash
-
-
-class Flattened(_Compared):
+class Flattened(Rule):
     """The user's function on flat arrays.
 
     Parameters
@@ -75,29 +54,31 @@ class Flattened(_Compared):
         Types of the result.
     """
 
-    __slots__ = ()
+    def __init__(self, fun: Any, in_tree: Any, given: tuple[Any, ...], out_tree: Any, outs: tuple[Any, ...]) -> None:
+        super().__init__(fun, in_tree, given, out_tree, outs)
+        self.fun, self.in_tree, self.given, self.out_tree, self.outs = fun, in_tree, given, out_tree, outs
 
     def __call__(self, *values: np.ndarray) -> tuple[np.ndarray, ...]:
         """Run the function."""
-        fun, in_tree, given, out_tree, outs = self.fields
         rest = iter(values)
-        leaves = [entry.value if type(entry) is Static else received(next(rest), entry) for entry in given]
-        args, kwargs = in_tree.unflatten(leaves)
-        result = fun(*args, **kwargs)
-        return () if out_tree is None else checked(result, out_tree, outs)
+        leaves = [entry.value if type(entry) is Static else received(next(rest), entry) for entry in self.given]
+        args, kwargs = self.in_tree.unflatten(leaves)
+        result = self.fun(*args, **kwargs)
+        return () if self.out_tree is None else checked(result, self.out_tree, self.outs)
 
 
     def promising(self, shapes: Sequence[tuple[int, ...]]) -> Flattened:
         """The same function, whose results have other shapes."""
-        *fields, outs = self.fields
-        return Flattened(*fields, tuple([a.update(shape=s) for a, s in zip(outs, shapes, strict=True)]))
+        outs = tuple([a.update(shape=s) for a, s in zip(self.outs, shapes, strict=True)])
+        return Flattened(self.fun, self.in_tree, self.given, self.out_tree, outs)
 
 
-class Static(_Compared):
+class Static(Rule):
     """An argument that is no array; it goes to the function as it is."""
 
-    __slots__ = ()
-    value = property(lambda self: self.fields[0])
+    def __init__(self, value: Any) -> None:
+        super().__init__(value)
+        self.value = value
 
 
 def checked(result: Any, out_tree: Any, outs: Sequence[Any]) -> tuple[np.ndarray, ...]:
@@ -134,41 +115,34 @@ def _checked_leaf(i: int, leaf: Any, aval: Any) -> np.ndarray:
     return np.array(value, wider(aval.dtype) if aval.dtype in PACKED else aval.dtype, order="C")
 
 
-class Lanes(_Compared):
-    """A function called once per lane, in order: `Lanes(function, size, mapped, outs)`.
+class Lanes(Rule):
+    """A function called once per lane, in order.
 
     `mapped` says which operands have the axis of the lanes in front, `outs` are the types of one lane's results.
     """
 
-    __slots__ = ()
+    def __init__(self, function: Any, size: int, mapped: tuple[bool, ...], outs: tuple[Any, ...]) -> None:
+        super().__init__(function, size, mapped, outs)
+        self.function, self.size, self.mapped, self.outs = function, size, mapped, outs
 
     def __call__(self, *values: np.ndarray) -> tuple[np.ndarray, ...]:
         """Run the function for every lane."""
-        function, size, mapped, outs = self.fields
-        results = [np.empty((size, *a.shape), a.dtype) for a in outs]
-        for lane in range(size):
-            found = function(*[np.asarray(x[lane]) if m else x for x, m in zip(values, mapped, strict=True)])
+        results = [np.empty((self.size, *a.shape), a.dtype) for a in self.outs]
+        for lane in range(self.size):
+            given = [np.asarray(x[lane]) if m else x for x, m in zip(values, self.mapped, strict=True)]
+            found = self.function(*given)
             for rows, row in zip(results, found, strict=True):
                 rows[lane] = row
         return tuple(results)
 
 
-class Guarded(_Compared):
-    """A function called only where its first operand is true, else zeros: `Guarded(function, outs)`."""
+class Tokened(Rule):
+    """A function that passes on the token that it is given first."""
 
-    __slots__ = ()
-
-    def __call__(self, live: np.ndarray, *values: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Run the function, if it is to run."""
-        function, outs = self.fields
-        return function(*values) if live else tuple([np.zeros(a.shape, a.dtype) for a in outs])
-
-
-class Tokened(_Compared):
-    """A function that passes on the token that it is given first: `Tokened(function)`."""
-
-    __slots__ = ()
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self.function = function
 
     def __call__(self, token: np.ndarray, *values: np.ndarray) -> tuple[np.ndarray, ...]:
         """Run the function."""
-        return (token, *self.fields[0](*values))
+        return (token, *self.function(*values))

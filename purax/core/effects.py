@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["DEBUG", "IO", "ORDERED_DEBUG", "ORDERED_IO", "Effect", "any_ordered"]
+__all__ = ["CHECK", "DEBUG", "IO", "ORDERED_DEBUG", "ORDERED_IO", "Effect", "any_ordered"]
 
 
 class Effect:
@@ -30,6 +30,7 @@ IO = Effect("IO")
 ORDERED_IO = Effect("ordered IO", ordered=True)
 DEBUG = Effect("debug")
 ORDERED_DEBUG = Effect("ordered debug", ordered=True)
+CHECK = Effect("check")
 
 
 def any_ordered(effects: Iterable[Any]) -> bool:
