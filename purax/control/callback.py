@@ -7,7 +7,7 @@ XLA FFI call of a `HostFunction`. Mapped, one call serves all lanes: a loop over
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -296,7 +296,14 @@ def io_callback(
 
 
 def _call(
-    primitive: HostCall, callback: Any, result_types: Any, args: Any, kwargs: Any, effect: Any, method: Any, sharding: Any
+    primitive: HostCall,
+    callback: Any,
+    result_types: Any,
+    args: Any,
+    kwargs: Any,
+    effect: Any,
+    method: Any,
+    sharding: Any,
 ) -> Any:
     name = primitive.name
     if not callable(callback):

@@ -22,8 +22,7 @@ from purax.core.effects import CHECK
 from purax.core.primitive import Primitive
 from purax.core.source import current_source, format_source
 from purax.core.trace import aval_of
-from purax.primitives import bits, cast, elementwise, shape
-from purax.primitives.base import zeros_of
+from purax.primitives import bits, cast, shape
 from purax.runtime.array import Array
 from purax.runtime.transfer import put
 
@@ -99,9 +98,7 @@ def exception_of(table: Table, code: int, values: Sequence[np.ndarray], lane: Se
     return error
 
 
-def first_failure(
-    table: Table, code: np.ndarray, slots: Sequence[np.ndarray]
-) -> errors.CheckError | None:
+def first_failure(table: Table, code: np.ndarray, slots: Sequence[np.ndarray]) -> errors.CheckError | None:
     """The exception of the first lane that failed, or None."""
     if not code.any():
         return None
@@ -139,7 +136,7 @@ class Check(Primitive):
     def run(self, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """Look at the codes now."""
         arrays = [x if type(x) is Array else put(x, aval_of(x)) for x in operands]
-        return self.reference(*[x.host for x in arrays], **params)  # type: ignore[no-any-return]
+        return self.reference(*[x.host for x in arrays], **params)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """Checks look at values."""
@@ -211,7 +208,9 @@ def bind_check(name: str, pred: Any, message: str, args: Any, kwargs: Any, debug
             ) from None
     if aval.dtype != np.bool_:
         pred = cast.convert_element_type(pred, np.bool_)
-    table = single(errors.FailedCheckError, message, args_tree, [aval_of(x) for x in leaves], format_source(current_source()))
+    table = single(
+        errors.FailedCheckError, message, args_tree, [aval_of(x) for x in leaves], format_source(current_source())
+    )
     bind_failure(bits.bitwise_not(pred), leaves, table, debug)
 
 

@@ -68,7 +68,10 @@ class Error:
 
     def get(self) -> str | None:
         """The message of the first check that failed, or None; mapped, one line per lane that failed."""
-        lines = [f"at mapped index {', '.join(map(str, lane))}: {error}" if lane else str(error) for lane, error in self._found()]
+        lines = [
+            f"at mapped index {', '.join(map(str, lane))}: {error}" if lane else str(error)
+            for lane, error in self._found()
+        ]
         return "\n".join(lines) or None
 
     def get_exception(self) -> errors.CheckError | None:

@@ -30,14 +30,15 @@ class _Print:
         """The formatted text."""
         values = [_plain(a) for a in args]
         named = {name: _plain(a) for name, a in kwargs.items()}
-        with np.printoptions(**dict(self.options)):
+        options: dict[str, Any] = dict(self.options)
+        with np.printoptions(**options):
             return formatted(self.format, values, named)
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         sys.stdout.write(self.text(args, kwargs) + "\n")
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and (self.format, self.options) == (other.format, other.options)  # type: ignore[attr-defined]
+        return type(self) is type(other) and (self.format, self.options) == (other.format, other.options)
 
     def __hash__(self) -> int:
         return hash((type(self), self.format, self.options))

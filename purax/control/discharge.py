@@ -39,6 +39,9 @@ from purax.sharding import PartitionSpec
 __all__ = ["Report", "discharge"]
 
 
+_EMPTY = Table((), ())
+
+
 class Report:
     """What was reported up to some point of a program.
 
@@ -51,7 +54,7 @@ class Report:
 
     __slots__ = ("code", "slots", "table")
 
-    def __init__(self, table: Table = Table((), ()), code: Any = None, slots: Sequence[Any] = ()) -> None:
+    def __init__(self, table: Table = _EMPTY, code: Any = None, slots: Sequence[Any] = ()) -> None:
         self.table, self.slots = table, list(slots)
         self.code = zeros_of(CODE) if code is None else code
 
@@ -60,7 +63,7 @@ class Report:
         return [self.code, *self.slots]
 
     def then(self, later: Report) -> Report:
-        """This report, or the later one where this one tells of no failure."""
+        """Itself, or the later report where it tells of no failure."""
         if not later.table.sites:
             return self
         if not self.table.sites:
@@ -120,7 +123,7 @@ def discharge(jaxpr: Jaxpr, raising: bool = False) -> tuple[Jaxpr, Table]:
     found = jaxpr.derived.get(key)
     if found is None:
         found = jaxpr.derived.setdefault(key, _Discharge(jaxpr, raising).run())
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 class _Discharge:
@@ -377,12 +380,10 @@ class _Silent(Rule):
         outs, residuals, rebuild = self.rule.run_forward(primals, perturbed)
         return [*outs, *self._quiet()], residuals, rebuild
 
-    def run_backward(
-        self, residuals: Any, values: Any, cotangents: Any, out_avals: Any, in_avals: Any
-    ) -> list[Any]:
+    def run_backward(self, residuals: Any, values: Any, cotangents: Any, out_avals: Any, in_avals: Any) -> list[Any]:
         """The backward rule."""
         count = len(out_avals) - len(self.avals)
-        return self.rule.run_backward(residuals, values, cotangents[:count], out_avals[:count], in_avals)  # type: ignore[no-any-return]
+        return self.rule.run_backward(residuals, values, cotangents[:count], out_avals[:count], in_avals)
 
 
 @check_rules.register(custom_jvp_call_p)

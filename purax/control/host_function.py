@@ -34,7 +34,7 @@ def sent(x: Any) -> Any:
 def received(value: np.ndarray, dtype: Any) -> Array:
     """What the user's function is given for an operand of `dtype`."""
     if isinstance(dtype, dtypes.KeyDtype):
-        return random_wrap(value, dtype.impl)  # type: ignore[no-any-return]
+        return random_wrap(value, dtype.impl)  # type: ignore[arg-type]
     value = np.ascontiguousarray(value).astype(dtype, copy=False).reshape(np.shape(value))
     return wrap_host(array_aval(value.shape, value.dtype), value)
 
@@ -65,7 +65,6 @@ class Flattened(Rule):
         args, kwargs = self.in_tree.unflatten(leaves)
         result = self.fun(*args, **kwargs)
         return () if self.out_tree is None else checked(result, self.out_tree, self.outs)
-
 
     def promising(self, shapes: Sequence[tuple[int, ...]]) -> Flattened:
         """The same function, whose results have other shapes."""

@@ -49,7 +49,7 @@ def instrument(jaxpr: Jaxpr, kinds: Kinds, calls: bool = True) -> Jaxpr:
     found = jaxpr.derived.get(key)
     if found is None:
         found = jaxpr.derived.setdefault(key, _instrumented(jaxpr, kinds, calls))
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _instrumented(jaxpr: Jaxpr, kinds: Kinds, calls: bool) -> Jaxpr:

@@ -16,7 +16,9 @@ class Hooks:
     """The slots; see the module's docstring. `numpy`: namespace with the operator functions."""
 
     __slots__ = ("array_type", "as_array", "discharge", "evaluate", "key_kernel", "numpy", "physicalize")
-    discharge: Any  # (jaxpr with checks) -> jaxpr that has them as results, types of these, how to raise for their values
+    discharge: (
+        Any  # (jaxpr with checks) -> jaxpr that has them as results, types of these, how to raise for their values
+    )
     evaluate: Any  # (primitive, operands, params) -> tuple of Arrays
     as_array: Any  # (array-like, no tracer) -> Array
     array_type: Any  # the concrete Array class

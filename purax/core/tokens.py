@@ -14,11 +14,11 @@ import numpy as np
 
 from purax.core.aval import array_aval
 from purax.core.effects import any_ordered
-from purax.core.ir import Equation, Jaxpr, Literal, Var, intern
 from purax.core.hooks import hooks
+from purax.core.ir import Equation, Jaxpr, Literal, Var, intern
 from purax.core.rules import RuleTable
 
-__all__ = ["token_aval", "token_rules", "with_tokens", "with_token_operand"]
+__all__ = ["token_aval", "token_rules", "with_token_operand", "with_tokens"]
 
 token_aval = array_aval((), np.dtype(bool))
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from purax import dtypes, errors
-from purax.control.check import reporting
 from purax.config import current as settings
+from purax.control.check import reporting
 from purax.core.aval import array_aval
 from purax.core.hooks import hooks
 from purax.core.trace import Tracer, aval_of

@@ -109,7 +109,12 @@ class Executable:
 
         def looked_at(given: Sequence[Any]) -> list[Any]:
             results = run(given)
-            look([lambda a=a, p=p, b=b: buffers.read_raw(b, a, p) for (a, p), b in zip(forms, results[kept:], strict=True)])
+            look(
+                [
+                    lambda a=a, p=p, b=b: buffers.read_raw(b, a, p)
+                    for (a, p), b in zip(forms, results[kept:], strict=True)
+                ]
+            )
             return results[:kept]
 
         self.run = looked_at
