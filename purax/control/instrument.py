@@ -8,21 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from purax import dtypes, errors, tree
+from purax import config, dtypes, errors, tree
 from purax.control.check import INT32, Table, bind_failure, check_p, single
 from purax.control.discharge import check_rules
 from purax.control.program_call import jit_p
-from purax.core.ir import Equation, Jaxpr, intern
+from purax.core.ir import ClosedJaxpr, Equation, Jaxpr, intern
 from purax.core.rules import RuleTable
 from purax.core.source import format_source
 from purax.core.stage import StageTrace, StageTracer
 from purax.core.trace import aval_of, current
 from purax.primitives import bits, comparison, elementwise, gather, joining, reduction, scatter, shape, slicing
 
-__all__ = ["AUTOMATIC", "instrument"]
+__all__ = ["instrument", "with_automatic_checks"]
 
 Kinds = frozenset[type[errors.CheckError]]
-AUTOMATIC: Kinds = frozenset({errors.NanCheckError, errors.DivisionCheckError, errors.IndexCheckError})
+_BY_NAME: dict[str, type[errors.CheckError]] = {
+    "nan": errors.NanCheckError,
+    "div": errors.DivisionCheckError,
+    "index": errors.IndexCheckError,
+}
 
 # What moves values, or gives NaN on request, makes none.
 _MOVES = frozenset({
@@ -31,6 +35,15 @@ _MOVES = frozenset({
     "ppermute", "pure_callback", "pvary", "real", "reshape", "rev", "scatter", "select_n", "sharding_constraint", "slice",
     "sort", "split", "squeeze", "stop_gradient", "transpose",
 })  # fmt: skip
+
+
+def with_automatic_checks(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A traced program with the checks that the setting `automatic_checks` asks for; programs that it calls have theirs."""
+    names = config.current().automatic_checks
+    if not names:
+        return closed
+    kinds = frozenset({errors.FailedCheckError, *[_BY_NAME[name] for name in names]})
+    return ClosedJaxpr(_instrumented(closed.jaxpr, kinds, calls=False), closed.consts)
 
 
 def instrument(jaxpr: Jaxpr, kinds: Kinds, calls: bool = True) -> Jaxpr:
@@ -48,7 +61,7 @@ def instrument(jaxpr: Jaxpr, kinds: Kinds, calls: bool = True) -> Jaxpr:
     key = ("instrument", kinds, calls)
     found = jaxpr.derived.get(key)
     if found is None:
-        found = jaxpr.derived.setdefault(key, _instrumented(jaxpr, kinds, calls))
+        found = jaxpr.derived.setdefault(key, intern(_instrumented(jaxpr, kinds, calls)))
     return found
 
 
@@ -72,8 +85,7 @@ def _instrumented(jaxpr: Jaxpr, kinds: Kinds, calls: bool) -> Jaxpr:
                 new.source = eqn.source
     finally:
         current.reset(token)
-    invars = [*jaxpr.constvars, *jaxpr.invars]
-    return intern(Jaxpr([], invars, jaxpr.outvars, trace.eqns, jaxpr.names, jaxpr.name))
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, trace.eqns, jaxpr.names, jaxpr.name)
 
 
 def _wanted(table: Table, kinds: Kinds) -> bool:
