@@ -22,11 +22,11 @@ from purax.core.effects import CHECK
 from purax.core.primitive import Primitive
 from purax.core.source import current_source, format_source
 from purax.core.trace import aval_of
-from purax.primitives import bits, cast, shape
+from purax.primitives import bits, cast, comparison, elementwise, reduction, shape, slicing
 from purax.runtime.array import Array
 from purax.runtime.transfer import put
 
-__all__ = ["Site", "Table", "check", "check_p", "exception_of", "reporting", "single"]
+__all__ = ["Site", "Table", "check", "check_indices", "check_p", "exception_of", "reporting", "single"]
 
 # Within `checkify`, which reports what goes wrong instead of raising it: known indices out of bounds do not raise either.
 reporting: ContextVar[bool] = ContextVar("reporting", default=False)
@@ -52,8 +52,8 @@ class Site(NamedTuple):
         Where the counters of the loops are found, outermost first.
     lane : int or None
         Where the numbers of the lane are found.
-    line : str
-        The user's line.
+    source : Source or None
+        The user's line; None where it is the line that runs the check.
     """
 
     kind: type[errors.CheckError]
@@ -62,7 +62,7 @@ class Site(NamedTuple):
     slots: tuple[int, ...]
     steps: tuple[int, ...]
     lane: int | None
-    line: str
+    source: Any
 
     def moved(self, place: Sequence[int]) -> Site:
         """The site where slot `i` is `place[i]`."""
@@ -79,9 +79,9 @@ class Table(NamedTuple):
     slots: tuple[Any, ...]
 
 
-def single(kind: type[errors.CheckError], text: str, args_tree: Any, avals: Sequence[Any], line: str) -> Table:
+def single(kind: type[errors.CheckError], text: str, args_tree: Any, avals: Sequence[Any], source: Any) -> Table:
     """The table of one check whose message takes values of these types."""
-    return Table((Site(kind, text, args_tree, tuple(range(len(avals))), (), None, line),), tuple(avals))
+    return Table((Site(kind, text, args_tree, tuple(range(len(avals))), (), None, source),), tuple(avals))
 
 
 def exception_of(table: Table, code: int, values: Sequence[np.ndarray], lane: Sequence[int] = ()) -> errors.CheckError:
@@ -93,7 +93,8 @@ def exception_of(table: Table, code: int, values: Sequence[np.ndarray], lane: Se
     lanes, steps = (*map(int, lane), *inner), tuple([int(values[i]) for i in site.steps])
     where = [f"lane {', '.join(map(str, lanes))}"] if lanes else []
     where += [f"step {', '.join(map(str, steps))}"] if steps else []
-    error = site.kind(f"{text} ({', '.join([*where, f'at {site.line}'])})")
+    line = format_source(site.source or current_source())
+    error = site.kind(f"{text} ({', '.join([*where, f'at {line}'])})")
     error.lane, error.steps = lanes, steps
     return error
 
@@ -209,9 +210,25 @@ def bind_check(name: str, pred: Any, message: str, args: Any, kwargs: Any, debug
     if aval.dtype != np.bool_:
         pred = cast.convert_element_type(pred, np.bool_)
     table = single(
-        errors.FailedCheckError, message, args_tree, [aval_of(x) for x in leaves], format_source(current_source())
+        errors.FailedCheckError, message, args_tree, [aval_of(x) for x in leaves], current_source()
     )
     bind_failure(bits.bitwise_not(pred), leaves, table, debug)
+
+
+def check_indices(indices: Any, size: int, axis: int) -> None:
+    """Check index values of a program, negative ones counted from the end, against the size of an axis."""
+    aval = aval_of(indices)
+    if not aval.size:
+        return
+    flat = shape.reshape(indices, (aval.size,))
+    wide = cast.convert_element_type(flat, np.int64 if aval.dtype.itemsize == 8 else np.int32)
+    bound = shape.full_like_aval(aval_of(wide), size)
+    outside = bits.bitwise_or(comparison.ge(wide, bound), comparison.lt(wide, elementwise.neg(bound)))
+    worst = slicing.dynamic_index_in_dim(flat, reduction.argmax(outside, 0, INT32), 0, keepdims=False)
+    text = f"index {{}} is out of bounds for axis {axis} with size {size}"
+    _, args_tree = tree.flatten(((worst,), {}))
+    table = single(errors.IndexCheckError, text, args_tree, [aval_of(worst)], current_source())
+    bind_failure(reduction.reduce_or(outside, (0,)), [worst], table)
 
 
 def bind_failure(failed: Any, values: Sequence[Any], table: Table, debug: bool = False) -> None:

@@ -12,9 +12,9 @@ from purax import config, dtypes, errors, tree
 from purax.control.check import INT32, Table, bind_failure, check_p, single
 from purax.control.discharge import check_rules
 from purax.control.program_call import jit_p
-from purax.core.ir import ClosedJaxpr, Equation, Jaxpr, intern
+from purax.core.hooks import hooks
+from purax.core.ir import Equation, Jaxpr, intern
 from purax.core.rules import RuleTable
-from purax.core.source import format_source
 from purax.core.stage import StageTrace, StageTracer
 from purax.core.trace import aval_of, current
 from purax.primitives import bits, comparison, elementwise, gather, joining, reduction, scatter, shape, slicing
@@ -37,13 +37,15 @@ _MOVES = frozenset({
 })  # fmt: skip
 
 
-def with_automatic_checks(closed: ClosedJaxpr) -> ClosedJaxpr:
+def with_automatic_checks(jaxpr: Jaxpr) -> Jaxpr:
     """A traced program with the checks that the setting `automatic_checks` asks for; programs that it calls have theirs."""
     names = config.current().automatic_checks
     if not names:
-        return closed
-    kinds = frozenset({errors.FailedCheckError, *[_BY_NAME[name] for name in names]})
-    return ClosedJaxpr(_instrumented(closed.jaxpr, kinds, calls=False), closed.consts)
+        return jaxpr
+    return _instrumented(jaxpr, frozenset({errors.FailedCheckError, *[_BY_NAME[name] for name in names]}), calls=False)
+
+
+hooks.instrument = with_automatic_checks
 
 
 def instrument(jaxpr: Jaxpr, kinds: Kinds, calls: bool = True) -> Jaxpr:
@@ -118,7 +120,7 @@ def _fails(kind: type[errors.CheckError], text: str, failed: Any, values: Sequen
     if ndim:
         failed = reduction.reduce_or(failed, tuple(range(ndim)))
     _, args_tree = tree.flatten((tuple(values), {}))
-    bind_failure(failed, values, single(kind, text, args_tree, [aval_of(v) for v in values], format_source(eqn.source)))
+    bind_failure(failed, values, single(kind, text, args_tree, [aval_of(v) for v in values], eqn.source))
 
 
 def _no_nan(trace: StageTrace, eqn: Equation) -> None:

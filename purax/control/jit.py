@@ -226,7 +226,7 @@ class JitFunction:
             return outs
 
         closed = stage(flat, [aval_of(x) for x in call.leaves], self.name, call.names())
-        closed = with_automatic_checks(closed)
+        closed = closed.replace(jaxpr=with_automatic_checks(closed.jaxpr))
         if events.wanted():
             events.emit(events.Traced(self.name, len(closed.jaxpr.eqns), time.perf_counter() - started))
         return Program(closed, *left)

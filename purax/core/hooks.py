@@ -15,7 +15,9 @@ __all__ = ["Hooks", "hooks"]
 class Hooks:
     """The slots; see the module's docstring. `numpy`: namespace with the operator functions."""
 
-    __slots__ = ("array_type", "as_array", "discharge", "evaluate", "key_kernel", "numpy", "physicalize")
+    __slots__ = (
+        "array_type", "as_array", "discharge", "evaluate", "instrument", "key_kernel", "numpy", "physicalize"
+    )  # fmt: skip
     discharge: (
         Any  # (jaxpr with checks) -> jaxpr that has them as results, types of these, how to raise for their values
     )
@@ -23,6 +25,7 @@ class Hooks:
     as_array: Any  # (array-like, no tracer) -> Array
     array_type: Any  # the concrete Array class
     numpy: Any
+    instrument: Any  # jaxpr -> jaxpr with automatic checks
     key_kernel: Any  # (primitive with keys, avals, params, outs, compiled kernel) -> how it runs on Arrays
     physicalize: Any  # (jaxpr with random keys) -> jaxpr over their words
 

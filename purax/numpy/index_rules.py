@@ -17,7 +17,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.config import current as settings
-from purax.control.check import reporting
+from purax.control.check import check_indices, reporting
 from purax.core.aval import array_aval
 from purax.core.hooks import hooks
 from purax.core.trace import Tracer, aval_of
@@ -129,6 +129,8 @@ def parse(sizes: tuple[int, ...], index: Any, checked: bool = True, wrap: bool =
                 e = _known_array(e, axis, sizes[axis], checked, wrap)
             elif checked and sizes[axis] == 0 and e.aval.size:
                 raise errors.IndexOutOfBoundsError(f"any index is out of bounds for axis {axis} with size 0")
+            elif checked and settings().debug_bounds:
+                check_bounds(e, sizes[axis], axis, wrap)
             parts.append(Part("array", axis, e))
             axis += 1
     return parts
@@ -337,7 +339,7 @@ class Layout:
                 known = np.clip(np.asarray(values), np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
                 column: Any = wrap_host(array_aval(known.shape, dtype), known)
             else:
-                column = dynamic(values, self.sizes[axis], dtype, wrap, axis)
+                column = dynamic(values, self.sizes[axis], dtype, wrap)
             pieces.append(_spread(column, axes, target))
         return pieces[0] if len(pieces) == 1 else ops.concatenate_p.bind1(*pieces, dimension=len(self.batch))
 
@@ -352,7 +354,7 @@ class Layout:
             if isinstance(value, (int, np.ndarray)):
                 scalars.append(shapes.scalar(min(max(int(value), np.iinfo(dtype).min), np.iinfo(dtype).max), dtype))
             else:
-                scalars.append(dynamic(value, self.sizes[axis], dtype, wrap, axis))
+                scalars.append(dynamic(value, self.sizes[axis], dtype, wrap))
         return scalars
 
     def operand_axes(self) -> tuple[int, ...]:
@@ -379,11 +381,9 @@ def _spread(column: Any, axes: tuple[int, ...], target: tuple[int, ...]) -> Any:
     return ops.broadcast_in_dim_p.bind1(column, shape=target, broadcast_dimensions=axes)
 
 
-def dynamic(values: Any, size: int, dtype: Any, wrap: bool, axis: int) -> Any:
-    """Index values on a device as `dtype`, negative ones counted from the end; with `debug_bounds`, checked where known."""
+def dynamic(values: Any, size: int, dtype: Any, wrap: bool) -> Any:
+    """Index values on a device as `dtype`, negative ones counted from the end."""
     aval = aval_of(values)
-    if settings().debug_bounds:
-        check_bounds(values, size, axis, wrap)
     if dtypes.is_unsigned(aval.dtype):
         if aval.dtype.itemsize >= dtype.itemsize:
             largest = int(np.iinfo(dtype).max)
@@ -394,7 +394,9 @@ def dynamic(values: Any, size: int, dtype: Any, wrap: bool, axis: int) -> Any:
 
 
 def check_bounds(values: Any, size: int, axis: int, wrap: bool = True) -> None:
-    """Raise IndexOutOfBoundsError if index values that are known lie outside."""
+    """Raise IndexOutOfBoundsError if index values that are known lie outside; check those of a program when it runs."""
     known = values.concrete() if isinstance(values, Tracer) else values
     if known is not None:
         _known_array(np.atleast_1d(np.asarray(known)), axis, size, True, wrap)
+    else:
+        check_indices(values, size, axis)

@@ -154,7 +154,7 @@ def host_index(sizes: tuple[int, ...], index: Any, clip: bool, limit: int) -> An
     for size in sizes[axis:]:
         rest *= size
     settings = config.current()
-    if count * rest > limit or settings.debug_bounds or settings.debug_nans or settings.debug_infs:
+    if count * rest > limit or settings.debug_bounds or settings.debug_nans or settings.debug_infs or settings.automatic_checks:
         return None
     return tuple(found)
 
@@ -200,8 +200,6 @@ def settle(parts: list[Part], sizes: tuple[int, ...], wrap: bool) -> list[Part]:
         if p.kind == "array" and type(p.value) is Array:
             known = host_value(p.value)
             if known is not None and known.dtype.kind in "iu":
-                if config.current().debug_bounds:
-                    check_bounds(p.value, sizes[p.axis], p.axis, wrap)
                 if wrap and known.dtype.kind == "i":
                     known = np.where(known < 0, known.astype(np.int64) + sizes[p.axis], known)
                 parts[k] = p._replace(value=known)
@@ -340,6 +338,8 @@ def take(
         element = as_operand(indices)
         if dtypes.is_bool(given.dtype):
             element = ops.convert_element_type(element, np.int32)
+        if mode is None and config.current().debug_bounds:
+            check_bounds(element, size, axis)
     index = (*[slice(None)] * axis, element)
     if mode is None:
         chosen = None if known else GatherScatterMode.FILL_OR_DROP
@@ -411,7 +411,9 @@ def take_along_axis(
     else:
         chosen = GatherScatterMode.from_any(mode)
     wide = np.dtype(np.int64 if given.dtype in (np.int64, np.uint64) else np.int32)
-    places = spread(dynamic(as_operand(indices), size, wide, wrap, axis), target)
+    if mode is None and not known and config.current().debug_bounds:
+        check_bounds(indices, size, axis, wrap)
+    places = spread(dynamic(as_operand(indices), size, wide, wrap), target)
     source = spread(arr, (*common[:axis], size, *common[axis:]))
     if 0 in target:
         return shapes.full_like_aval(arr.aval.update(shape=target), 0)
