@@ -16,7 +16,7 @@ from purax import errors, tree
 from purax.control import tokens as _tokens  # noqa: F401  (its rules take tokens through programs)
 from purax.control.host_function import Flattened, Lanes, Static, Tokened, sent
 from purax.core.aval import array_aval
-from purax.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO, Effect
+from purax.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO
 from purax.core.ir import Equation, Var
 from purax.core.primitive import Primitive
 from purax.core.tokens import token_aval, token_rules
@@ -198,21 +198,17 @@ io_callback_p = IoCallback("io_callback")
 debug_callback_p = DebugCallback("debug_callback")
 
 
-def _unordered(effect: Effect) -> Effect:
-    return IO if effect is ORDERED_IO else DEBUG
-
-
 @token_rules.register(io_callback_p)
 @token_rules.register(debug_callback_p)
 def _with_token(eqn: Equation, token: Any) -> Equation:
     params = eqn.params
     changed = {
         "function": Tokened(params["function"]), "results": (token_aval, *params["results"]),
-        "effect": _unordered(params["effect"]),
+        "effect": IO,
     }  # fmt: skip
     return eqn.replace(
         invars=[token, *eqn.invars], outvars=[Var(token_aval), *eqn.outvars], params={**params, **changed},
-        effects=frozenset((changed["effect"],)),
+        effects=frozenset((IO,)),
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from purax.control.remat import remat_linear_p, remat_p
 from purax.control.scan import scan_p
 from purax.control.shard_map import shard_map_p
 from purax.control.while_loop import while_p
-from purax.core.effects import any_ordered
+from purax.core.effects import any_chained
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Equation, Jaxpr, Var
 from purax.core.tokens import token_aval, token_rules, with_token_operand
@@ -75,7 +75,7 @@ def _while(eqn: Equation, token: Any) -> Equation:
     params, start, n_body = eqn.params, eqn.params["condition_consts"], eqn.params["body_consts"]
     condition, body = params["condition"], with_token_operand(params["body"])
     fixed, consts, values = eqn.invars[:start], eqn.invars[start : start + n_body], eqn.invars[start + n_body :]
-    if any_ordered(condition.effects):
+    if any_chained(condition.effects):
         return _while_with_condition(eqn, token, with_token_operand(condition), body)
     order = [*range(1, n_body + 1), 0, *range(n_body + 1, len(body.invars))]
     body = permuted(body, order, range(len(body.outvars)))

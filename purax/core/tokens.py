@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from purax.core.aval import array_aval
-from purax.core.effects import any_ordered
+from purax.core.effects import any_chained, any_ordered
 from purax.core.hooks import hooks
 from purax.core.ir import Equation, Jaxpr, Literal, Var, intern
 from purax.core.rules import RuleTable
@@ -28,7 +28,7 @@ token_rules = RuleTable("token")
 
 def with_tokens(jaxpr: Jaxpr) -> Jaxpr:
     """The same program with its ordered effects in a chain; remembered."""
-    if not any_ordered(jaxpr.effects):
+    if not any_chained(jaxpr.effects):
         return jaxpr
     found = jaxpr.derived.get("tokens")
     if found is None:
@@ -53,7 +53,7 @@ def with_token_operand(jaxpr: Jaxpr) -> Jaxpr:
 def _chained(jaxpr: Jaxpr, token: Any) -> tuple[list[Equation], Any]:
     eqns = []
     for eqn in jaxpr.eqns:
-        if any_ordered(eqn.effects):
+        if any_ordered(eqn.effects) or (any_chained(eqn.effects) and eqn.primitive in token_rules):
             eqn = token_rules[eqn.primitive](eqn, token)
             token = eqn.outvars[0]
         eqns.append(eqn)
