@@ -131,7 +131,9 @@ _TABLE = (
     Setting("debug_bounds", _flag, False, "raise for device indices out of bounds", traced=True),
     Setting("debug_key_reuse", _flag, False, "raise when a random key is used twice", traced=True),
     Setting("checks", _flag, True, "keep the checks of values that programs make", traced=True),
-    Setting("automatic_checks", _kinds, (), "kinds of checks made by themselves: 'nan,div,index' or 'all'", traced=True),
+    Setting(
+        "automatic_checks", _kinds, (), "kinds of checks made by themselves: 'nan,div,index' or 'all'", traced=True
+    ),
     Setting("debug_nans", _flag, False, "raise when a result holds NaN"),
     Setting("debug_infs", _flag, False, "raise when a result holds inf"),
     Setting("user_context", _anything, (), "values of contexts that users made, part of each key", traced=True),

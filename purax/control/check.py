@@ -209,9 +209,7 @@ def bind_check(name: str, pred: Any, message: str, args: Any, kwargs: Any, debug
             ) from None
     if aval.dtype != np.bool_:
         pred = cast.convert_element_type(pred, np.bool_)
-    table = single(
-        errors.FailedCheckError, message, args_tree, [aval_of(x) for x in leaves], current_source()
-    )
+    table = single(errors.FailedCheckError, message, args_tree, [aval_of(x) for x in leaves], current_source())
     bind_failure(bits.bitwise_not(pred), leaves, table, debug)
 
 

@@ -49,7 +49,9 @@ def test_arguments_and_results_keep_their_structure(call):
 
 
 @every_call
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "float16", "bfloat16", "float32", "complex64", "int4", "uint2"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint32", "float16", "bfloat16", "float32", "complex64", "int4", "uint2"]
+)
 def test_every_dtype_travels_both_ways(call, dtype):
     x = pnp.array([0, 1, 1, 0]).astype(dtype)
     out = purax.jit(lambda x: call(lambda a: a, x, x))(x)
@@ -128,7 +130,12 @@ def test_derivatives_run_an_effect_once():
         io_callback(collecting(seen), None, lax.stop_gradient(x))
         return x * x
 
-    for derivative in (purax.grad(f), purax.jit(purax.grad(f)), purax.grad(purax.jit(f)), lambda x: purax.jvp(f, (x,), (x,))):
+    for derivative in (
+        purax.grad(f),
+        purax.jit(purax.grad(f)),
+        purax.grad(purax.jit(f)),
+        lambda x: purax.jvp(f, (x,), (x,)),
+    ):
         seen.clear()
         derivative(2.0)
         assert seen == [2.0]
@@ -183,7 +190,9 @@ def test_vmap_calls_as_the_method_says(method, shapes, compiled):
 def test_nested_vmap_over_different_axes_equals_a_loop(method):
     x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(4, dtype=np.float32)
     row = purax.ShapeDtypeStruct((3,), np.float32)
-    f = lambda x, y: purax.pure_callback(lambda a, b: np.asarray(a) * np.expand_dims(b, -1), row, x, y, vmap_method=method)
+    f = lambda x, y: purax.pure_callback(
+        lambda a, b: np.asarray(a) * np.expand_dims(b, -1), row, x, y, vmap_method=method
+    )
     out = purax.vmap(purax.vmap(f, (None, 0)), (0, None))(x, y)
     np.testing.assert_array_equal(out, x[:, None, :] * y[None, :, None])
 
@@ -346,7 +355,9 @@ def test_each_device_of_a_region_calls_with_its_piece(call, mesh):
         seen.append(np.asarray(x).tolist())
         return np.asarray(x) + 1
 
-    f = purax.shard_map(lambda x: call(note, x, x), mesh=mesh, in_specs=PartitionSpec("x"), out_specs=PartitionSpec("x"))
+    f = purax.shard_map(
+        lambda x: call(note, x, x), mesh=mesh, in_specs=PartitionSpec("x"), out_specs=PartitionSpec("x")
+    )
     np.testing.assert_array_equal(purax.jit(f)(np.arange(8.0, dtype=np.float32)), np.arange(8) + 1)
     assert sorted(seen) == [[0, 1], [2, 3], [4, 5], [6, 7]]
 
@@ -354,7 +365,12 @@ def test_each_device_of_a_region_calls_with_its_piece(call, mesh):
 def test_each_device_keeps_the_order_of_its_effects(mesh):
     seen = []
     note = lambda x: io_callback(lambda a: seen.append(a.item()), None, x[0], ordered=True)
-    f = purax.shard_map(lambda x: [note(x + 10 * i) for i in range(3)], mesh=mesh, in_specs=PartitionSpec("x"), out_specs=PartitionSpec())
+    f = purax.shard_map(
+        lambda x: [note(x + 10 * i) for i in range(3)],
+        mesh=mesh,
+        in_specs=PartitionSpec("x"),
+        out_specs=PartitionSpec(),
+    )
     purax.jit(f)(np.arange(4))
     for device in range(4):
         assert [s for s in seen if s % 10 == device] == [device, device + 10, device + 20]
@@ -366,7 +382,9 @@ def test_an_exception_on_one_device_does_not_leave_the_others_waiting(mesh):
             raise LookupError("device two")
         return x
 
-    f = purax.pmap(lambda x: lax.psum(purax.pure_callback(fail_on_two, x, x), "i"), axis_name="i", devices=purax.devices()[:4])
+    f = purax.pmap(
+        lambda x: lax.psum(purax.pure_callback(fail_on_two, x, x), "i"), axis_name="i", devices=purax.devices()[:4]
+    )
     with pytest.raises(errors.JaxRuntimeError, match="device two"):
         f(np.arange(4.0, dtype=np.float32)[:, None])
     np.testing.assert_array_equal(f(np.full((4, 1), 5.0, np.float32)), np.full((4, 1), 20.0))

@@ -93,7 +93,12 @@ def test_derivatives_print_values_once(capsys):
         debug.print("{}", x)
         return x * x
 
-    for derivative in (purax.grad(f), purax.jit(purax.grad(f)), purax.grad(purax.jit(f)), lambda x: purax.jvp(f, (x,), (x,))):
+    for derivative in (
+        purax.grad(f),
+        purax.jit(purax.grad(f)),
+        purax.grad(purax.jit(f)),
+        lambda x: purax.jvp(f, (x,), (x,)),
+    ):
         derivative(3.0)
         assert capsys.readouterr().out == "3.0\n"
     purax.vjp(f, 3.0)
@@ -128,7 +133,9 @@ def test_checkpointing_does_not_print_again(transform, policy, capsys):
 
     def f(x):
         debug.print("first")
-        return lax.scan(body, lax.cond(x > 0, lambda: (debug.print("branch"), pnp.exp(x))[1], lambda: x), pnp.arange(2))[0]
+        return lax.scan(
+            body, lax.cond(x > 0, lambda: (debug.print("branch"), pnp.exp(x))[1], lambda: x), pnp.arange(2)
+        )[0]
 
     chosen = None if policy is None else getattr(purax.checkpoint_policies, policy)
     g = transform(purax.grad(purax.checkpoint(f, policy=chosen)))
