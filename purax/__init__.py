@@ -11,6 +11,9 @@ from purax import numpy as numpy
 from purax import tree as tree
 from purax import tree_util as tree_util
 from purax.contexts import *
+from purax.control.callback import pure_callback as pure_callback
+from purax.control.check import check as check
+from purax.control.discharge import discharge as _discharge
 from purax.control.custom import closure_convert as closure_convert
 from purax.control.custom import custom_gradient as custom_gradient
 from purax.control.custom import custom_jvp as custom_jvp
@@ -63,7 +66,7 @@ _hooks.numpy = numpy
 
 # Loaded on first use: most programs need few of them, and import time is a feature.
 _LAZY = frozenset({
-    "core", "data", "dlpack", "dtypes", "events", "flatten_util", "image", "lax", "linen", "nn", "ops",
+    "core", "data", "debug", "dlpack", "dtypes", "events", "experimental", "flatten_util", "image", "lax", "linen", "nn", "ops",
     "optim", "random", "scipy", "sharding", "stages", "train", "ad_checkpoint", "typing",
     "custom_batching", "custom_derivatives",
 })  # fmt: skip

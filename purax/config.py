@@ -91,6 +91,18 @@ def _one_of(*choices: str | None) -> Callable[[Any], str | None]:
     return parse
 
 
+_CHECKS = ("nan", "div", "index")
+
+
+def _kinds(value: Any) -> tuple[str, ...]:
+    names = [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else list(value or ())
+    if names == ["all"]:
+        return _CHECKS
+    if not set(names) <= set(_CHECKS):
+        raise ValueError("names among " + ", ".join(map(repr, _CHECKS)) + ", separated by commas, or 'all'")
+    return tuple([name for name in _CHECKS if name in names])
+
+
 @dataclass(frozen=True)
 class Setting:
     """One row of the table: its parser and default, JAX's names for it, and whether it changes what tracing gives."""
@@ -126,6 +138,10 @@ _TABLE = (
     Setting("allow_f16_reductions", _flag, True, "whether lax.reduce_sum takes 16-bit floats", traced=True),
     Setting("debug_bounds", _flag, False, "raise for device indices out of bounds", traced=True),
     Setting("debug_key_reuse", _flag, False, "raise when a random key is used twice", traced=True),
+    Setting("checks", _flag, True, "keep the checks of values that programs make", traced=True),
+    Setting(
+        "automatic_checks", _kinds, (), "kinds of checks made by themselves: 'nan,div,index' or 'all'", traced=True
+    ),
     Setting("debug_nans", _flag, False, "raise when a result holds NaN"),
     Setting("debug_infs", _flag, False, "raise when a result holds inf"),
     Setting("user_context", _anything, (), "values of contexts that users made, part of each key", traced=True),
@@ -557,6 +573,8 @@ default_matmul_precision: str | None
 default_prng_impl: str
 threefry_partitionable: bool
 debug_bounds: bool
+checks: bool
+automatic_checks: tuple[str, ...]
 debug_key_reuse: bool
 debug_nans: bool
 debug_infs: bool

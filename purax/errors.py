@@ -8,14 +8,21 @@ Its docstring tells the cause, the smallest program that raises it and the right
 __all__ = [
     "AxisNameError",
     "BranchTypeError",
+    "CallbackBatchingError",
+    "CallbackDerivativeError",
+    "CallbackResultError",
     "CarryTypeError",
+    "CheckError",
     "CheckpointMismatchError",
     "ConcretizationTypeError",
     "DTypeError",
     "DamagedFileError",
     "DeletedArrayError",
     "DifferentiationTypeError",
+    "DivisionCheckError",
     "DonationError",
+    "FailedCheckError",
+    "IndexCheckError",
     "IndexOutOfBoundsError",
     "IntegerOverflowError",
     "JAXIndexError",
@@ -26,6 +33,7 @@ __all__ = [
     "LayerError",
     "MaskedArrayError",
     "MissingRuleError",
+    "NanCheckError",
     "NonArrayArgumentError",
     "NonConcreteBooleanIndexError",
     "NonFiniteError",
@@ -326,6 +334,74 @@ class BranchTypeError(PuraxError, TypeError):
     Wrong: ``lax.cond(p, lambda: 1.0, lambda: (1.0, 2.0))``
 
     Right: ``lax.cond(p, lambda: (1.0, 0.0), lambda: (1.0, 2.0))``
+    """
+
+
+# ---- checks of values while a program runs
+
+
+class CheckError(PuraxError, ValueError):
+    """A check of a value failed while a program ran; the classes below say which kind of check.
+
+    Attributes
+    ----------
+    lane : tuple of int
+        The lane of `vmap`, one number per mapped axis, outermost first.
+    steps : tuple of int
+        The step of each loop that the check is in, outermost first.
+
+    Wrong: ``check(x > 0, "x must be positive, got {x}", x=x)`` with an `x` of -1
+
+    Right: an `x` that is positive, or ``except CheckError``.
+    """
+
+    lane: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+
+
+class FailedCheckError(CheckError):
+    """The user's own `check` failed."""
+
+
+class NanCheckError(CheckError, FloatingPointError):
+    """An operation gave NaN, and checks for NaN are on."""
+
+
+class DivisionCheckError(CheckError, ZeroDivisionError):
+    """A divisor is zero, and checks of divisors are on."""
+
+
+class IndexCheckError(CheckError, IndexError):
+    """An index on a device is out of bounds, and checks of indices are on."""
+
+
+# ---- calls of Python functions
+
+
+class CallbackResultError(PuraxError, RuntimeError):
+    """A Python function that a program calls returned other types than were promised.
+
+    Wrong: ``pure_callback(lambda x: x[:1], x, x)`` for an `x` of more than one element
+
+    Right: ``pure_callback(lambda x: x[:1], ShapeDtypeStruct((1,), x.dtype), x)``
+    """
+
+
+class CallbackDerivativeError(PuraxError, ValueError):
+    """A derivative reached a call of a Python function, which has none.
+
+    Wrong: ``grad(lambda x: pure_callback(np.sin, x, x))(1.0)``
+
+    Right: a function with ``custom_jvp`` whose value is that call.
+    """
+
+
+class CallbackBatchingError(PuraxError, ValueError, NotImplementedError):
+    """A call of a Python function is mapped, and nobody said how.
+
+    Wrong: ``vmap(lambda x: pure_callback(np.sin, x, x))(xs)``
+
+    Right: ``vmap(lambda x: pure_callback(np.sin, x, x, vmap_method="expand_dims"))(xs)``
     """
 
 

@@ -110,6 +110,10 @@ class CustomJvpCall(Primitive):
         """Types of the outputs of the program."""
         return jaxpr.out_avals
 
+    def effects(self, params: dict[str, Any]) -> frozenset[Any]:
+        """Effects of the program."""
+        return params["jaxpr"].effects
+
     def reference(self, *operands: Any, fun: Any, jaxpr: Any, rule: Any, consts: int) -> Any:
         """The program by its references."""
         return tuple(reference_eval(jaxpr, (), *operands))

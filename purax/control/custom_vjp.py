@@ -185,6 +185,8 @@ class CustomVjpCall(Primitive):
         """Types of the outputs of the program."""
         return jaxpr.out_avals
 
+    effects = CustomJvpCall.effects
+
     def reference(self, *operands: Any, fun: Any, jaxpr: Any, rule: Any, consts: int) -> Any:
         """The program by its references."""
         return tuple(reference_eval(jaxpr, (), *operands))

@@ -18,6 +18,7 @@ from purax import config, events, tree
 from purax.control import sharded
 from purax.control.call import Call, check_outputs, choose, take_zeros
 from purax.control.explain import cache_miss
+from purax.control.instrument import with_automatic_checks
 from purax.control.program_call import jit_p
 from purax.control.store import Program, store_of
 from purax.core.hooks import hooks
@@ -228,6 +229,7 @@ class JitFunction:
             return outs
 
         closed = stage(flat, [aval_of(x) for x in call.leaves], self.name, call.names())
+        closed = closed.replace(jaxpr=with_automatic_checks(closed.jaxpr))
         if events.wanted():
             events.emit(events.Traced(self.name, len(closed.jaxpr.eqns), time.perf_counter() - started))
         return Program(closed, *left)

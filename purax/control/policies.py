@@ -73,9 +73,14 @@ class Saving:
 
 
 def split_by_policy(jaxpr: Jaxpr, policy: Policy | None) -> Saving:
-    """Split a program (without constants) by what `policy` saves, inner programs included; remembered on the program."""
+    """Split a program (without constants) by what `policy` saves, inner programs included; remembered on the program.
+
+    Effects happen once: whatever the policy says, an equation with effects is not computed again, and its results are saved.
+    """
     if policy is None:
-        return Saving(jaxpr, jaxpr, 0)
+        if not jaxpr.effects:
+            return Saving(jaxpr, jaxpr, 0)
+        policy = _nothing_saveable
     key = ("saving", policy)
     found = jaxpr.derived.get(key)
     if found is None:
@@ -93,7 +98,10 @@ def _split(jaxpr: Jaxpr, policy: Policy) -> Saving:
             saved += eqn.outvars
             continue
         parts = eqn.primitive.split(eqn, policy) if eqn.primitive.split is not None else None
-        if parts is None:
+        if parts is None and eqn.effects:
+            forward.append(eqn)
+            saved += eqn.outvars
+        elif parts is None:
             forward.append(eqn)
             again.append(eqn)
         else:
@@ -101,7 +109,7 @@ def _split(jaxpr: Jaxpr, policy: Policy) -> Saving:
             forward.append(first)
             again.append(second)
             saved += kept
-    if not saved:
+    if len(again) == len(forward) and not saved:
         return Saving(jaxpr, jaxpr, 0)
     full = Jaxpr([], jaxpr.invars, [*jaxpr.outvars, *saved], forward, jaxpr.names, jaxpr.name)
     rest = Jaxpr([], [*jaxpr.invars, *saved], jaxpr.outvars, again, (), jaxpr.name)
@@ -115,12 +123,12 @@ def split_equation(
 
     `kept` are the avals of the saved values: the last outputs of the first equation, the last inputs of the second.
     """
-    if not any(s.saved for s in inner):
+    if not any(s.saved or s.forward is not s.again for s in inner):
         return None
     saved = [Var(aval) for aval in kept]
-    first = eqn.replace(outvars=[*eqn.outvars, *saved], params={**eqn.params, **forward})
-    second = eqn.replace(invars=[*eqn.invars, *saved], params={**eqn.params, **again})
-    return first, second, saved
+    held = ({**eqn.params, **forward}, {**eqn.params, **again})
+    first, second = [eqn.replace(params=params, effects=eqn.primitive.effects(params)) for params in held]
+    return first.replace(outvars=[*eqn.outvars, *saved]), second.replace(invars=[*eqn.invars, *saved]), saved
 
 
 # --- policies -------------------------------------------------------------------------------------------------------------------

@@ -260,12 +260,10 @@ def fwd_and_bwd(
 
 
 def effects_barrier() -> None:
-    """Wait until the effects of all programs that were started have happened."""
-    for wait in _effect_waiters:
-        wait()
+    """Wait until the effects of all programs that were started have happened.
 
-
-_effect_waiters: list[Callable[[], None]] = []
+    Programs with effects are waited for when they are called, so they have.
+    """
 
 
 def copy_to_host_async(x: Any) -> Any:

@@ -15,12 +15,20 @@ __all__ = ["Hooks", "hooks"]
 class Hooks:
     """The slots; see the module's docstring. `numpy`: namespace with the operator functions."""
 
-    __slots__ = ("account_keys", "array_type", "as_array", "evaluate", "key_kernel", "numpy", "physicalize")
+    __slots__ = (
+        "account_keys", "array_type", "as_array", "check_indices", "discharge", "evaluate", "instrument", "key_kernel", "numpy",
+        "physicalize",
+    )  # fmt: skip
     account_keys: Any  # (primitive, operands, params, outputs): raises where a random key is spent twice
+    check_indices: Any  # (index values of a program, size, axis): checks them when the program runs
+    discharge: (
+        Any  # (jaxpr with checks) -> jaxpr that has them as results, types of these, how to raise for their values
+    )
     evaluate: Any  # (primitive, operands, params) -> tuple of Arrays
     as_array: Any  # (array-like, no tracer) -> Array
     array_type: Any  # the concrete Array class
     numpy: Any
+    instrument: Any  # jaxpr -> jaxpr with automatic checks
     key_kernel: Any  # (primitive with keys, avals, params, outs, compiled kernel) -> how it runs on Arrays
     physicalize: Any  # (jaxpr with random keys) -> jaxpr over their words
 

@@ -160,6 +160,7 @@ def stage(
     name: str = "",
     names: Sequence[str] = (),
     kind: str = "jit",
+    embed: bool = False,
 ) -> ClosedJaxpr:
     """Record `fun`, which takes and returns flat sequences of values.
 
@@ -172,15 +173,17 @@ def stage(
         Name of the function and argument paths of the inputs, for messages.
     kind : str
         What the user wrote: "jit", "scan", "vmap", ...
+    embed : bool
+        Write array constants into the program (see StageTrace).
     """
     with _COLLECTOR_PAUSED:
-        return _stage(fun, avals, name, names, kind)
+        return _stage(fun, avals, name, names, kind, embed)
 
 
 def _stage(
-    fun: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str, names: Sequence[str], kind: str
+    fun: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str, names: Sequence[str], kind: str, embed: bool
 ) -> ClosedJaxpr:
-    trace = StageTrace(current.get(), name, kind)
+    trace = StageTrace(current.get(), name, kind, embed)
     origins = names or [None] * len(avals)  # type: ignore[list-item]
     inputs = [trace.new_input(aval, origin) for aval, origin in zip(avals, origins, strict=True)]
     token = current.set(trace)

@@ -77,6 +77,12 @@ def manual_computation(
     held = () if outer is None else outer.axes
     region = module.manual = ManualRegion(mesh, (*held, *axes), module.order)
     is_open = len(region.axes) < len(mesh.axis_names)
+    if len(module.order) <= 1:  # the one device has the whole: the region would be an empty frame
+        region.indices.update((axis, b.constant(0, array_aval((1,), _INT32))) for axis in axes)
+        try:
+            return list(body(b, *ins))
+        finally:
+            module.manual = outer
     inner = Builder(module, scope=b.scope)  # no parent: the region must not use constants from outside
     inner.place = b.place
     pieces = [Value(module.fresh().replace("%", "%a"), aval) for aval in local]

@@ -21,6 +21,7 @@ class Lowered(NamedTuple):
     text: str
     callbacks: tuple[Any, ...]
     uses_lapack: bool
+    checks: tuple[tuple[Any, ...], Any] | None = None  # types of the last results, and what raises for their values
 
 
 def lower(

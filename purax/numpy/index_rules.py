@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from purax import dtypes, errors
+from purax.control.check import reporting
 from purax.core.aval import array_aval, refuse_masked, unwrapped
 from purax.core.hooks import hooks
 from purax.core.trace import Tracer, aval_of
@@ -96,6 +97,7 @@ def parse(sizes: tuple[int, ...], index: Any, checked: bool = True, wrap: bool =
     NonConcreteBooleanIndexError
         A mask whose values are not known.
     """
+    checked = checked and not reporting.get()
     elements = [_element(e) for e in _as_tuple(index)]
     used = sum(_axes_used(e) for e in elements)
     if used > len(sizes):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes, errors
+from purax.control.check import reporting
 from purax.core.aval import array_aval
 from purax.core.hooks import hooks
 from purax.core.trace import aval_of
@@ -154,7 +155,8 @@ def host_index(sizes: tuple[int, ...], index: Any, clip: bool, limit: int) -> An
     for size in sizes[axis:]:
         rest *= size
     settings = config.current()
-    if count * rest > limit or settings.debug_bounds or settings.debug_nans or settings.debug_infs:
+    looked_at = settings.debug_bounds or settings.debug_nans or settings.debug_infs or settings.automatic_checks
+    if count * rest > limit or looked_at or reporting.get():
         return None
     return tuple(found)
 

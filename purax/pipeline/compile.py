@@ -15,8 +15,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from purax import config, events
+from purax.core.effects import CHECK
 from purax.core.hooks import hooks
 from purax.core.ir import Jaxpr
+from purax.core.tokens import with_tokens
 from purax.lowering.module import Lowered, lower, strip_locations
 from purax.runtime import client
 from purax.runtime import executable as runtime_executable
@@ -65,6 +67,14 @@ class Compilation:
         given = tuple(sorted(options.items()))
         return Compilation(self.placement, self.donated, self.in_placements, self.out_placements, given, self.mesh)
 
+    def with_results(self, count: int) -> Compilation:
+        """The same for a program with more results, wherever these lie."""
+        if not self.out_placements:
+            return self
+        more = (None if self.mesh is not None else self.placement,) * count
+        outs = (*self.out_placements, *more)
+        return Compilation(self.placement, self.donated, self.in_placements, outs, self.options, self.mesh)
+
 
 DEFAULT = Compilation()
 
@@ -72,8 +82,13 @@ DEFAULT = Compilation()
 def lower_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Lowered:
     """StableHLO of a jaxpr whose constants are inputs."""
     started = time.perf_counter()
+    checks = None
+    if CHECK in jaxpr.effects:
+        jaxpr, *checks = hooks.discharge(jaxpr)
+        how = how.with_results(len(checks[0]))
     if jaxpr.has_keys:
         jaxpr = hooks.physicalize(jaxpr)
+    jaxpr = with_tokens(jaxpr)
     if how.mesh is None:
         lowered = lower(jaxpr, name or "main", how.donated, platform=_platform(how))
     else:
@@ -81,7 +96,7 @@ def lower_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Lowered:
         lowered = lower(jaxpr, name or "main", how.donated, how.placement.devices, ins, outs, _platform(how))
     if events.wanted():
         events.emit(events.Lowered(name, len(lowered.text), time.perf_counter() - started))
-    return lowered
+    return lowered if checks is None else lowered._replace(checks=tuple(checks))
 
 
 def _platform(how: Compilation) -> str:
@@ -123,7 +138,8 @@ def compile_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Any:
 
 def compile_lowered(lowered: Lowered, name: str, out_avals: Sequence[Any], how: Compilation = DEFAULT) -> Any:
     """The executable of a lowered program."""
-    if lowered.callbacks or not config.cache:  # host functions are part of the program: never shared by text
+    # Host functions and messages of checks are part of the program: never shared by text.
+    if lowered.callbacks or lowered.checks or not config.cache:
         return _compile(lowered, name, out_avals, how)
     digest = hashlib.sha256(strip_locations(lowered.text).encode()).digest()
     key = (digest, how.key)
@@ -147,10 +163,14 @@ def compile_lowered(lowered: Lowered, name: str, out_avals: Sequence[Any], how: 
 
 def _compile(lowered: Lowered, name: str, out_avals: Sequence[Any], how: Compilation) -> Any:
     placement = how.placement
+    more, raise_for = lowered.checks or ((), None)
+    if more:
+        how = how.with_results(len(more))
     return runtime_executable.compile_text(
-        lowered.text, name=name, out_avals=tuple(out_avals), devices=None if placement is None else placement.devices,
+        lowered.text, name=name, out_avals=(*out_avals, *more), devices=None if placement is None else placement.devices,
         out_placements=how.out_placements or None, donate=[i for i, d in enumerate(how.donated) if d],
         options=dict(how.options), callbacks=lowered.callbacks, mesh=how.mesh, known=how.in_placements,
+        checks=None if raise_for is None else (len(more), raise_for),
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from purax import config, dtypes
 from purax.core import trace as tracing
 from purax.core.hooks import hooks
 from purax.core.ir import Equation, Jaxpr, Var
+from purax.core.primitive import registry
 from purax.core.trace import Tracer, aval_of
 from purax.pipeline import debug, placed
 from purax.pipeline.compile import compile_jaxpr
@@ -101,9 +102,10 @@ def operand(x: Any) -> Array:
 def _kernel(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any], key: Any) -> Kernel:
     holder = next((v for v in params.values() if isinstance(v, Jaxpr)), None)
     if holder is not None:  # programs own the kernels made of them, so that both go together
-        kernel = holder.derived.get((primitive, key))
+        key = (primitive, key, config.trace_key())
+        kernel = holder.derived.get(key)
         if kernel is None:
-            kernel = holder.derived.setdefault((primitive, key), _make(primitive, avals, params))
+            kernel = holder.derived.setdefault(key, _make(primitive, avals, params))
         return kernel
     return primitive.kernels.setdefault(key, _make(primitive, avals, params))
 
@@ -113,6 +115,8 @@ def _make(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any]) -> Ker
     if any(isinstance(a.dtype, dtypes.KeyDtype) for a in (*avals, *outs)):
         compiled = _compiled_kernel(primitive, avals, params, outs)
         return hooks.key_kernel(primitive, avals, params, outs, compiled)
+    if config.current().automatic_checks:
+        return program_kernel(hooks.instrument(one_equation(primitive, avals, params, outs)), primitive.name)
     if on_host(primitive, avals, params, outs):
         compiled = _compiled_kernel(primitive, avals, params, outs)
         ufunc, reference = getattr(primitive, "ufunc", None), primitive.reference
@@ -234,6 +238,13 @@ def _on_host() -> bool:
     return config.current().default_device is None
 
 
+def _forget_kernels(_: int) -> None:
+    """Kernels of single operations are made with or without automatic checks: called when that changes."""
+    for primitive in registry.values():
+        primitive.kernels.clear()
+
+
+config.watch("automatic_checks", _forget_kernels)
 hooks.evaluate = evaluate
 hooks.as_array = as_array
 hooks.array_type = Array

@@ -12,6 +12,7 @@ import numpy as np
 
 from purax import errors
 from purax.config import current as settings
+from purax.core.hooks import hooks
 from purax.core.source import here
 from purax.core.trace import Tracer
 
@@ -36,15 +37,19 @@ def check_known(values: Any, axis: int, size: int, wrap: bool = True, fix: str =
 
 
 def check_device(values: Any, axis: int, size: int, wrap: bool = True, fix: str = "") -> None:
-    """The same for an Array or Tracer whose elements are known, where `debug_bounds` is on."""
-    known = _debugged(values)
+    """The same for an Array or Tracer where `debug_bounds` is on; elements that are not known yet are checked when they are."""
+    if not settings().debug_bounds:
+        return
+    known = _known(values)
     if known is not None:
         check_known(known, axis, size, wrap, fix)
+    else:
+        hooks.check_indices(values, size, axis)
 
 
 def check_window(start: Any, axis: int, size: int, length: int, wrap: bool) -> None:
     """Raise IndexOutOfBoundsError if a slice of `length` elements would leave the axis at a known start."""
-    known = start if isinstance(start, (int, np.integer)) else _debugged(start)
+    known = start if isinstance(start, (int, np.integer)) else _known(start) if settings().debug_bounds else None
     if known is None or length > size:  # the latter has an error of its own
         return
     place = int(known)
@@ -53,8 +58,5 @@ def check_window(start: Any, axis: int, size: int, length: int, wrap: bool) -> N
         raise out_of_bounds(place, axis, size, fix, f"a slice of {length} elements at index")
 
 
-def _debugged(values: Any) -> Any:
-    """What to look at of values on a device: nothing, unless `debug_bounds` is on and they are known."""
-    if not settings().debug_bounds:
-        return None
+def _known(values: Any) -> Any:
     return values.concrete() if isinstance(values, Tracer) else values

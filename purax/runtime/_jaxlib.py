@@ -26,6 +26,7 @@ import numpy as np
 
 from purax import config, errors
 from purax.lazy import lazy
+from purax.runtime import callback
 from purax.runtime.tensor import address_of, tensor_of, window
 
 # Both must happen before jaxlib is loaded: its logger reads the variable once, and its threads must find the tuned allocator.
@@ -312,8 +313,14 @@ def hlo_text(text: str) -> str:
 _HEADLINE = "Failed to parse using StableHLO"
 
 
-def clean_error(error: BaseException) -> errors.JaxRuntimeError:
-    """Word an error of the compiler or a device as one of ours, without the misleading line about parsing."""
+def clean_error(error: BaseException) -> BaseException:
+    """Word an error of the compiler or a device as one of ours, without the misleading line about parsing.
+
+    Where a callback failed, its exception is the cause.
+    """
+    failure = callback.failure_of(str(error))
+    if failure is not None:
+        return failure
     lines = [line for line in str(error).splitlines() if _HEADLINE not in line]
     return errors.JaxRuntimeError("\n".join(lines) or str(error))
 

@@ -187,7 +187,8 @@ class Array(Operators):
             try:
                 buffer.block_until_ready()
             except _jaxlib.RawError as error:
-                raise (self._gone() if buffer.is_deleted() else _jaxlib.clean_error(error)) from None
+                failed = self._gone() if buffer.is_deleted() else _jaxlib.clean_error(error)
+                raise failed from failed.__cause__
         elif self._np is None:
             raise self._gone()
         return self

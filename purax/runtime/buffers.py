@@ -223,7 +223,8 @@ def read_raw(buffer: Any, aval: ShapedArray, placement: Placement | None) -> np.
         else:
             value = _read_many(buffer, aval, held, placement)
     except _jaxlib.RawError as error:
-        raise _jaxlib.clean_error(error) from None
+        failed = _jaxlib.clean_error(error)
+        raise failed from failed.__cause__
     if aval.dtype == dtypes.float0:
         value = np.zeros(aval.shape, dtypes.float0)
     value.setflags(write=False)

@@ -15,6 +15,7 @@ from purax.core.aval import ShapedArray
 from purax.lazy import lazy
 from purax.runtime import buffers, cache, client
 from purax.runtime.array import Array, wrap_placed
+from purax.runtime.callback import HostFunction
 from purax.runtime.tensor import wider
 from purax.sharding import Mesh, NamedSharding, PartitionSpec, Placement, placement_of
 from purax.sharding.named import from_tiles
@@ -61,12 +62,15 @@ class Executable:
         out_placements: tuple[Placement | None, ...],
         donate: tuple[int, ...],
         loaded: bytes | None = None,
+        callbacks: Sequence[Any] = (),
     ) -> None:
         self._raw, self.name, self.devices, self.donate = raw, name, devices, donate
         self._loaded = loaded
         self.out_avals, self.out_placements = out_avals, out_placements
         handlers = [_handler(aval, place) for aval, place in zip(out_avals, out_placements, strict=True)]
-        if len(devices) > 1 and devices[0].platform == "cpu" and out_avals:
+        if callbacks:
+            self.run = _waited_for(raw.execute_sharded, handlers, callbacks, len(devices))
+        elif len(devices) > 1 and devices[0].platform == "cpu" and out_avals:
             smallest = min(range(len(out_avals)), key=lambda index: out_avals[index].size)
             self.run = _throttled(raw.execute_sharded, handlers, smallest)
         else:
@@ -97,6 +101,24 @@ class Executable:
             wrap_placed(aval, buffer, place)
             for aval, buffer, place in zip(self.out_avals, results, self.out_placements, strict=True)
         ]
+
+    def keep_back(self, count: int, look: Callable[..., None]) -> None:
+        """Let `look` have the last results of each run, as functions that read them; the caller gets the others."""
+        run, kept = self.run, len(self.out_avals) - count
+        forms = list(zip(self.out_avals[kept:], self.out_placements[kept:], strict=True))
+        self.out_avals, self.out_placements = self.out_avals[:kept], self.out_placements[:kept]
+
+        def looked_at(given: Sequence[Any]) -> list[Any]:
+            results = run(given)
+            look(
+                [
+                    lambda a=a, p=p, b=b: buffers.read_raw(b, a, p)
+                    for (a, p), b in zip(forms, results[kept:], strict=True)
+                ]
+            )
+            return results[:kept]
+
+        self.run = looked_at
 
     def as_text(self) -> str:
         """The optimised program, in XLA's HLO notation."""
@@ -129,7 +151,8 @@ def _direct(execute: Any, handlers: list[Any]) -> Callable[[Sequence[Any]], list
         try:
             return execute(given).consume_with_handlers(handlers)
         except raw_error as error:
-            raise _failed(error, given) from None
+            failed = _failed(error, given)
+            raise failed from failed.__cause__
 
     def stop() -> None:
         nonlocal execute
@@ -165,7 +188,8 @@ def _throttled(execute: Any, handlers: list[Any], watched: int) -> Callable[[Seq
                 _forget_finished()
             results: list[Any] = execute(given).consume_with_handlers(handlers)
         except raw_error as error:
-            raise _failed(error, given) from None
+            failed = _failed(error, given)
+            raise failed from failed.__cause__
         _under_way.append(results[watched])
         return results
 
@@ -201,7 +225,35 @@ def _wait_for_oldest() -> None:
         oldest.block_until_ready()
 
 
-def _failed(error: Exception, given: Sequence[Any]) -> Exception:
+def _waited_for(
+    execute: Any, handlers: list[Any], callbacks: Sequence[Any], devices: int
+) -> Callable[[Sequence[Any]], list[Any]]:
+    """Run a program that calls Python: what its functions do has happened, and what they raised is raised, when the run returns.
+
+    So effects of programs that follow each other keep their order, and programs whose functions run programs do not pile up.
+    """
+    raw_error = _jaxlib.RawError
+    functions = [function for function in callbacks if isinstance(function, HostFunction)]
+    for function in functions:
+        function.survives = devices > 1
+
+    def run(given: Sequence[Any]) -> list[Any]:
+        try:
+            started = execute(given, with_tokens=True)
+            token = started.consume_token()
+            results: list[Any] = started.consume_with_handlers(handlers)
+            token.block_until_ready()
+        except raw_error as error:
+            failed = _failed(error, given)
+            raise failed from failed.__cause__
+        for function in functions:
+            function.raise_failure()
+        return results
+
+    return run
+
+
+def _failed(error: Exception, given: Sequence[Any]) -> BaseException:
     if any(buffer.is_deleted() for buffer in given):
         return errors.DeletedArrayError(
             errors.explain(
@@ -228,6 +280,7 @@ def compile_text(
     use_cache: bool = True,
     mesh: Mesh | None = None,
     known: Sequence[Placement | None] = (),
+    checks: tuple[int, Callable[..., None]] | None = None,
 ) -> Executable:
     """Compile StableHLO text, or find the result of an earlier time on disk.
 
@@ -255,6 +308,9 @@ def compile_text(
         Of an SPMD program: results without a placement lie as the partitioner chose, told in the axes of this mesh.
     known : sequence of Placement or None
         Placements (of the arguments) that are taken where they say the same.
+    checks : (int, callable), optional
+        The last results, so many, are not for the caller: after each run the callable gets functions that read them, and raises
+        if they tell of a failure.
 
     Returns
     -------
@@ -282,7 +338,10 @@ def compile_text(
         raw, loaded = _compile(text, devices, _flags(devices[0], options), callbacks, name, use_cache)
     if mesh is not None:
         out_placements = _chosen(raw, mesh, out_avals, out_placements, known)
-    return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate), loaded)
+    made = Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate), loaded, callbacks)
+    if checks is not None:
+        made.keep_back(*checks)
+    return made
 
 
 def _chosen(
@@ -336,7 +395,7 @@ def load_serialized(
     if out_placements is None:
         out_placements = (None if default else _whole(devices),) * len(out_avals)
     raw = _load(blob, devices, _flags(devices[0], None), callbacks)
-    return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate), blob)
+    return Executable(raw, name, devices, tuple(out_avals), tuple(out_placements), tuple(donate), blob, callbacks)
 
 
 _widening: dict[Any, Executable] = {}

@@ -244,6 +244,33 @@ class Mesh(_Axes):
         return self._hash
 
 
+class OneDevice:
+    """The mesh of an operation that one device of a program runs for all.
+
+    Parameters
+    ----------
+    device : Device
+    number : int
+        Its number in the program.
+    """
+
+    __slots__ = ("devices", "number")
+
+    def __init__(self, device: Any, number: int) -> None:
+        self.devices = np.array([device], object)
+        self.number = number
+
+    def sdy_text(self) -> str:
+        """The body of the Shardy mesh: no axes, one device."""
+        return f"<[], device_ids=[{self.number}]>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OneDevice) and self.devices[0] is other.devices[0]
+
+    def __hash__(self) -> int:
+        return hash((OneDevice, self.devices[0]))
+
+
 _current: ContextVar[Mesh | None] = ContextVar("purax_mesh", default=None)
 
 

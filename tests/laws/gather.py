@@ -60,6 +60,10 @@ WITHOUT_SAMPLES: dict[str, str] = dict.fromkeys(
     ),
     _PROGRAM,
 ) | {
+    "check": "has no result: it raises, see tests/control/test_check.py",
+    "debug_callback": "calls Python, see tests/control/test_debugging.py",
+    "io_callback": "calls Python, see tests/control/test_callback.py",
+    "pure_callback": "calls Python, see tests/control/test_callback.py",
     "name": "means something to checkpoint policies only",
     "rng_bit_generator": "its bits are the platform's choice",
     "rng_uniform": "its numbers are the platform's choice",
