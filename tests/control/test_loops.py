@@ -164,7 +164,7 @@ def test_reverse_derivatives_of_a_loop_of_unknown_length_are_refused():
     with pytest.raises(errors.ReverseModeError, match=r"lax\.scan"):
         purax.grad(lambda x: lax.while_loop(lambda s: s < 9, lambda s: s * x, x))(2.0)
     with pytest.raises(errors.ReverseModeError):
-        purax.jit(purax.grad(lambda x: lax.fori_loop(0, x.astype(int), lambda i, s: s * x, x)))(2.0)
+        purax.jit(purax.grad(lambda x: lax.fori_loop(0.0, x, lambda i, s: s * x, x)))(2.0)
 
 
 def test_each_lane_ends_by_itself():
