@@ -124,8 +124,8 @@ class Cond(Primitive):
         count = len(branches[0].outvars)
         if axis.name is None and any(j.effects for j in branches):
             one = lambda *xs: self.bind(*xs, branches=branches)
-            outs = lanes.by_lane(one, axis.size, (index, *moved), (True, *mask), branches[0].name)
-            return tuple(outs), (0,) * count
+            rows = lanes.by_lane(one, axis.size, (index, *moved), (True, *mask), branches[0].name)
+            return tuple(rows), (0,) * count
         results: list[Any] = []
         for k, j in enumerate(branches):
             here = _chosen(index, k, len(branches))

@@ -171,8 +171,8 @@ class _Rewinder:
 
         def keep(i: Any, *state: Any) -> list[Any]:
             now, rows = state[: len(values)], state[len(values) :]
-            rows = [_write(r, v, i) for r, v in zip(rows, now, strict=True)]
-            return [*self._advance(inner, length, now), *rows]
+            written = [_write(r, v, i) for r, v in zip(rows, now, strict=True)]
+            return [*self._advance(inner, length, now), *written]
 
         state = _repeat(last, self.fan - 1, keep, (*values, *kept))
         place = elementwise.max(last, np.int32(0))
