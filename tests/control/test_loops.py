@@ -249,11 +249,15 @@ def test_without_jit_loops_are_python_loops():
         lambda a: lax.fori_loop(0, 999, lambda i, a: a.at[i + 1].add(a[i]), a),
         lambda a: lax.scan(lambda a, i: (a.at[i].set(0.5), i * 2), a, pnp.arange(1000)),
         lambda a: lax.while_loop(lambda s: s[0] < 999, lambda s: (s[0] + 1, s[1].at[s[0]].mul(2.0)), (0, a)),
-        lambda a: lax.fori_loop(0, 999, lambda i, a: lax.cond(i % 2 == 0, lambda a: a.at[i].set(1.0), lambda a: a, a), a),
+        lambda a: lax.fori_loop(
+            0, 999, lambda i, a: lax.cond(i % 2 == 0, lambda a: a.at[i].set(1.0), lambda a: a, a), a
+        ),
     ],
     ids=["fori", "scan", "while", "cond"],
 )
 def test_updates_in_a_loop_are_made_in_place(loop):
     compiled = purax.jit(loop, donate_argnums=0).lower(pnp.zeros(1000)).compile()
-    copies = [line for line in compiled.as_text().splitlines() if " copy(" in line and "[1000]" in line.split(" copy(")[0]]
+    copies = [
+        line for line in compiled.as_text().splitlines() if " copy(" in line and "[1000]" in line.split(" copy(")[0]
+    ]
     assert copies == []
