@@ -13,6 +13,7 @@ from purax import tree_util as tree_util
 from purax.contexts import *
 from purax.control.callback import pure_callback as pure_callback
 from purax.control.check import check as check
+from purax.control.chunked import vmap as vmap
 from purax.control.discharge import discharge as _discharge
 from purax.control.custom import closure_convert as closure_convert
 from purax.control.custom import custom_gradient as custom_gradient
@@ -58,7 +59,7 @@ from purax.transforms.vjp import linearize as linearize
 from purax.transforms.grad import value_and_grad as value_and_grad
 from purax.transforms.vjp import vjp as vjp
 from purax.transforms.transpose import linear_transpose as linear_transpose
-from purax.transforms.vmap import vmap as vmap
+
 
 __version__ = "0.1.0"
 

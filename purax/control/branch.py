@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes, errors, tree
+from purax.control import lanes
 from purax.control.policies import split_by_policy, split_equation
 from purax.control.program import build, cast_weak, holds, permuted, stage_tree
 from purax.control.program_call import jit_p
-from purax.control.while_loop import keep_where
 from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr, reference_eval
 from purax.core.ir import Jaxpr, Var, intern
 from purax.core.passes import dead_code
 from purax.core.primitive import Primitive
 from purax.core.trace import Tracer, aval_of
-from purax.primitives import cast, comparison, elementwise, shape
+from purax.primitives import cast, comparison, elementwise, reduction, shape
 from purax.primitives.base import is_linear, zeros_of
 from purax.transforms.flat import name_of
 from purax.transforms.jvp import jvp_jaxpr
@@ -121,17 +121,27 @@ class Cond(Primitive):
             mapped = tuple([batch_jaxpr(j, axis, mask, wanted)[0] for j in branches])
             return self.bind(index, *moved, branches=mapped), tuple([0 if w else None for w in wanted])
         index = shape.move_batch_axis(index, dims[0], 0)
-        everything = tuple([True] * len(branches[0].outvars))
-        results = None
+        count = len(branches[0].outvars)
+        if axis.name is None and any(j.effects for j in branches):
+            one = lambda *xs: self.bind(*xs, branches=branches)
+            rows = lanes.by_lane(one, axis.size, (index, *moved), (True, *mask), branches[0].name)
+            return tuple(rows), (0,) * count
+        results: list[Any] = []
         for k, j in enumerate(branches):
-            mapped_branch = batch_jaxpr(j, axis, mask, everything)[0]
-            outs = jit_p.bind(*moved, jaxpr=mapped_branch, name=j.name, inline=True)
-            if results is None:
-                results = list(outs)
+            here = _chosen(index, k, len(branches))
+            mapped_branch = batch_jaxpr(j, axis, mask, (True,) * count)[0]
+            if lanes.has_open_loop(j):
+                outs: Any = self._if_any(here, mapped_branch, lanes.like_live(here, moved, mask))
             else:
-                here = comparison.eq(index, np.int32(k)) if k < len(branches) - 1 else comparison.ge(index, np.int32(k))
-                results = [keep_where(here, o, r) for o, r in zip(outs, results, strict=True)]
-        return tuple(results or ()), tuple([0] * len(everything))
+                outs = jit_p.bind(*moved, jaxpr=mapped_branch, name=j.name, inline=True)
+            results = [lanes.keep_where(here, o, r) for o, r in zip(outs, results, strict=True)] if k else list(outs)
+        return tuple(results), (0,) * count
+
+    def _if_any(self, live: Any, branch: Jaxpr, operands: Sequence[Any]) -> Any:
+        """A mapped branch, run if any lane takes it."""
+        index = cast.convert_element_type(reduction.reduce_or(live, (0,)), np.int32)
+        nothing = build(lambda *_: [zeros_of(a) for a in branch.out_avals], branch.in_avals, branch.name)
+        return self.bind(index, *operands, branches=(nothing, branch))
 
     def split(self, eqn: Any, policy: Any) -> Any:
         """Two choices: each branch saves its values in slots that all branches share."""
@@ -162,6 +172,13 @@ class Cond(Primitive):
 
 
 cond_p = Cond("cond")
+
+
+def _chosen(index: Any, k: int, count: int) -> Any:
+    """Whether branch `k` is meant; an index out of range means the first or the last one."""
+    if k == 0:
+        return comparison.le(index, np.int32(0))
+    return comparison.eq(index, np.int32(k)) if k < count - 1 else comparison.ge(index, np.int32(k))
 
 
 def _union(masks: Sequence[tuple[bool, ...]]) -> tuple[bool, ...]:

@@ -25,8 +25,9 @@ from purax.core.primitive import Linear, Primitive, Undefined
 from purax.core.stage import stage
 from purax.core.trace import aval_of
 from purax.primitives import cast, reduction, shape
-from purax.primitives.base import instantiate, is_differentiable, is_linear, zeros_of
+from purax.primitives.base import is_differentiable, is_linear, zeros_of
 from purax.transforms.flat import float0_zeros, name_of
+from purax.transforms.jvp import jvp_flat
 from purax.transforms.transpose import backward_pass
 from purax.transforms.vmap import batch_flat, batch_jaxpr, to_front
 
@@ -285,14 +286,8 @@ class CustomLinear(Primitive):
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """Derivative of the written-out form."""
-        from_forward = [*self._apply(primals, **params)]
-        count = len(primals) - sum(params["mask"])
-        if any(t is not None for t in tangents[:count]):
-            raise NotImplementedError(
-                "custom_vjp: derivative of a forward-mode derivative with respect to its residuals"
-            )
-        given = [instantiate(t, p) for t, p in zip(tangents[count:], primals[count:], strict=True)]
-        return tuple(from_forward), tuple(self._apply([*primals[:count], *given], **params))
+        outs, out_tangents = jvp_flat(lambda *xs: self._apply(xs, **params), primals, tangents)
+        return tuple(outs), tuple(out_tangents)
 
     def transpose(
         self, cotangents: Any, operands: Any, *, rule: Any, rebuild: Any, mask: Any, in_avals: Any, out_avals: Any

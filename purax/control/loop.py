@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from purax import config, dtypes, errors, tree
 from purax.control.program import build, cast_weak, holds, merge, partition, permuted, stage_tree, varying_over
+from purax.control.rewind import counted
 from purax.control.scan import scan_p
 from purax.control.while_loop import while_p
 from purax.core.hooks import hooks
@@ -17,6 +19,7 @@ from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Jaxpr, Var, intern
 from purax.core.trace import Tracer, aval_of
 from purax.primitives import cast, comparison, elementwise, shape
+from purax.primitives.base import zeros_of
 from purax.transforms.flat import check_arrays, name_of
 from purax.transforms.vmap import vmap
 
@@ -228,7 +231,9 @@ def _python_scan(f: Any, carry: Any, xs_flat: Sequence[Any], xs_tree: Any, size:
     return carry, tree.map(lambda *ys: hooks.numpy.stack(ys), *rows)
 
 
-def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+def while_loop(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any, *, max_steps: int | None = None
+) -> Any:
     """Repeat `value = body_fun(value)` while `cond_fun(value)`.
 
     Parameters
@@ -238,6 +243,11 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     body_fun : callable
         Keeps structure, shapes and dtypes of the value.
     init_val : pytree of arrays
+    max_steps : int, optional
+        Stop after so many steps at the latest. With it the loop can be differentiated in reverse mode: the steps are computed
+        again from values kept at a few of them. With `L` the least number such that `16**L >= max_steps`, memory is that of
+        at most `16 * L` copies of the value, and time that of at most `1 + L` runs of the loop and of one derivative of each
+        step that is done.
 
     Returns
     -------
@@ -247,17 +257,42 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     ------
     CarryTypeError
         The body changes the type of the value.
+    ReverseModeError
+        Reverse mode without `max_steps`.
+
+    References
+    ----------
+    A. Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic differentiation",
+    Optimization Methods and Software 1 (1992).
     """
     if not (callable(body_fun) and callable(cond_fun)):
         raise TypeError("lax.while_loop: body_fun and cond_fun arguments should be callable.")
+    if max_steps is None:
+        return _while_loop(cond_fun, body_fun, init_val)
+    return _while_loop(cond_fun, body_fun, init_val, _checked_limit("while_loop", max_steps), cut=True)
+
+
+def _checked_limit(what: str, max_steps: Any) -> int:
+    try:
+        limit = operator.index(max_steps)
+    except TypeError:
+        raise TypeError(f"{what}: max_steps must be a known int, got {max_steps!r}") from None
+    if not 1 <= limit < 2**31:
+        raise ValueError(f"{what}: max_steps must be from 1 to 2**31 - 1, got {limit}")
+    return limit
+
+
+def _while_loop(cond_fun: Any, body_fun: Any, init_val: Any, limit: int | None = None, cut: bool = False) -> Any:
+    """A loop of at most `limit` steps; without `cut` the condition is known to keep the limit."""
     init_flat, init_tree = tree.flatten(init_val)
     check_arrays(
         "while_loop", init_flat, lambda: ["init_val" + tree.keystr(p) for p, _ in tree.leaves_with_path(init_val)]
     )
     if config.current().disable_jit and not any(isinstance(x, Tracer) for x in init_flat):
         init_val = tree.map(hooks.as_array, init_val)  # what the body does in place stays in the body
-        while bool(cond_fun(init_val)):
-            init_val = body_fun(init_val)
+        steps = 0
+        while bool(cond_fun(init_val)) and not (cut and steps == limit):
+            init_val, steps = body_fun(init_val), steps + 1
         return init_val
     in_tree = tree.structure((init_val,))
     for _ in range(2 + len(init_flat)):
@@ -290,18 +325,27 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     if unchanged:  # constants of both programs
         order = [*range(count), *(count + i for i in sorted(range(len(fixed)), key=lambda i: not fixed[i]))]
         condition, body = permuted(condition, order, [0]), permuted(body, kept, rows)
+    n_cond, n_body, start = count + len(unchanged), len(body_consts) + len(unchanged), []
+    if cut:
+        counter, condition, body = counted(condition, body, n_cond, n_body, limit)
+        start = [zeros_of(counter)]
     outs = while_p.bind(
-        *cond_consts, *unchanged, *body_consts, *unchanged, *changing, condition=intern(condition), body=intern(body),
-        condition_consts=count + len(unchanged), body_consts=len(body_consts) + len(unchanged),
+        *cond_consts, *unchanged, *body_consts, *unchanged, *start, *changing, condition=intern(condition),
+        body=intern(body), condition_consts=n_cond, body_consts=n_body, max_steps=limit,
     )  # fmt: skip
-    return init_tree.unflatten(merge(fixed, outs, [hooks.as_array(x) for x in unchanged]))
+    return init_tree.unflatten(merge(fixed, outs[len(start) :], [hooks.as_array(x) for x in unchanged]))
 
 
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: Any = None) -> Any:
+def fori_loop(
+    lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: Any = None,
+    max_steps: int | None = None,
+) -> Any:  # fmt: skip
     """Repeat `value = body_fun(i, value)` for `i` from `lower` to `upper - 1`.
 
-    With Python (or otherwise known) integer bounds it is a `scan`, so both modes of differentiation work; with traced bounds, or
-    bounds that are no integers, it is a `while_loop`.
+    With Python (or otherwise known) integer bounds it is a `scan`, whose reverse mode keeps what each step computes. With traced
+    bounds it is a `while_loop`; integers bound the number of its steps, so it can be rewound, and `max_steps` makes that take
+    less memory (see `while_loop`; without it there are eight levels of 16 kept values each). Bounds that are no integers have
+    a reverse mode with `max_steps` only.
 
     Raises
     ------
@@ -310,22 +354,24 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     """
     if not callable(body_fun):
         raise TypeError("lax.fori_loop: body_fun argument should be callable.")
-    low, high, dtype = _bounds(lower, upper)
+    low, high, dtype, weak = _bounds(lower, upper)
+    one = 1 if weak else np.asarray(1, dtype)  # the index is weakly typed if both bounds are
+    limit = None if max_steps is None else _checked_limit("fori_loop", max_steps)
     if isinstance(low, int) and isinstance(high, int):
+        high = high if limit is None else min(high, low + limit)
         if config.current().disable_jit:
             for i in range(low, high):
-                init_val = body_fun(hooks.as_array(np.asarray(i, dtype)), init_val)
+                init_val = body_fun(hooks.as_array(i if weak else np.asarray(i, dtype)), init_val)
             return init_val
-        start = np.asarray(low, dtype)
+        start = hooks.as_array(low if weak else np.asarray(low, dtype))
 
         def step(carry: Any, _: Any) -> Any:
             i, value = carry
-            return (elementwise.add(i, np.asarray(1, dtype)), body_fun(i, value)), None
+            return (elementwise.add(i, one), body_fun(i, value)), None
 
         size = max(high - low, 0)
-        weak_start = hooks.as_array(start)
         (_, out), _ = scan(
-            _renamed(step, body_fun), (weak_start, init_val), None, length=size, unroll=1 if unroll is None else unroll
+            _renamed(step, body_fun), (start, init_val), None, length=size, unroll=1 if unroll is None else unroll
         )
         return out
     if unroll is not None and unroll is not False and unroll != 1:
@@ -333,11 +379,14 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
 
     def body(carry: Any) -> Any:
         i, end, value = carry
-        return elementwise.add(i, np.asarray(1, dtype)), end, body_fun(i, value)
+        return elementwise.add(i, one), end, body_fun(i, value)
 
-    bounds = (cast.convert_element_type(low, dtype), cast.convert_element_type(high, dtype))
-    _, _, out = while_loop(lambda c: comparison.lt(c[0], c[1]), _renamed(body, body_fun), (*bounds, init_val))
-    return out
+    bounds = (low, high) if weak else (cast.convert_element_type(low, dtype), cast.convert_element_type(high, dtype))
+    cut = limit is not None
+    if not cut and dtypes.issubdtype(dtype, np.integer):
+        limit = 2**31 - 1
+    go_on = lambda c: comparison.lt(c[0], c[1])
+    return _while_loop(go_on, _renamed(body, body_fun), (*bounds, init_val), limit, cut)[2]
 
 
 def _renamed(wrapper: Any, fun: Any) -> Any:
@@ -345,8 +394,8 @@ def _renamed(wrapper: Any, fun: Any) -> Any:
     return wrapper
 
 
-def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, np.dtype]:
-    """Bounds as Python ints where they are known, and the dtype of the index."""
+def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, np.dtype, bool]:
+    """Bounds as Python ints where they are known, the dtype of the index, and whether it is weak."""
     avals = [aval_of(b) for b in (lower, upper)]
     for bound, aval in zip((lower, upper), avals, strict=True):
         if (
@@ -363,12 +412,12 @@ def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, np.dtype]:
             f"lower and upper arguments to fori_loop must have equal types, got {avals[0].dtype} and {avals[1].dtype}."
         )
     if not dtypes.issubdtype(dtype, np.integer):
-        return lower, upper, dtype
+        return lower, upper, dtype, not strong and avals[0].dtype == avals[1].dtype
     known = []
     for bound in (lower, upper):
         value = bound.concrete() if isinstance(bound, Tracer) else bound
         if value is None:
-            return lower, upper, dtype
+            return lower, upper, dtype, not strong
         known.append(int(value))
     info = np.iinfo(dtype)
     for value in known:
@@ -380,7 +429,7 @@ def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, np.dtype]:
                     "pass numpy.int64 bounds, or switch on purax.enable_x64(True)",
                 )
             )
-    return known[0], known[1], dtype
+    return known[0], known[1], dtype, not strong
 
 
 def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
@@ -393,17 +442,22 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     if not batch_size:
         return scan(lambda _, x: ((), f(x)), (), xs)[1]
     leaves, treedef = tree.flatten(xs)
-    size = aval_of(leaves[0]).shape[0]
-    rounds, rest = divmod(size, batch_size)
     mapped = vmap(f)
+    return by_blocks(lambda *rows: mapped(treedef.unflatten(rows)), leaves, batch_size)
+
+
+def by_blocks(mapped: Callable[..., Any], rows: Sequence[Any], block: int) -> Any:
+    """`mapped(*rows)`, a function of any number of rows, in a loop over blocks of so many rows."""
+    size = aval_of(rows[0]).shape[0]
+    rounds, rest = divmod(size, block)
     parts = []
     if rounds:
         blocks = [
-            shape.reshape(shape.slice_in_dim(x, 0, rounds * batch_size), (rounds, batch_size, *aval_of(x).shape[1:]))
-            for x in leaves
+            shape.reshape(shape.slice_in_dim(x, 0, rounds * block), (rounds, block, *aval_of(x).shape[1:]))
+            for x in rows
         ]
-        _, ys = scan(lambda _, b: ((), mapped(b)), (), treedef.unflatten(blocks))
-        parts.append(tree.map(lambda y: shape.reshape(y, (rounds * batch_size, *aval_of(y).shape[2:])), ys))
+        _, ys = scan(lambda _, b: ((), mapped(*b)), (), blocks)
+        parts.append(tree.map(lambda y: shape.reshape(y, (rounds * block, *aval_of(y).shape[2:])), ys))
     if rest or not rounds:
-        parts.append(mapped(treedef.unflatten([shape.slice_in_dim(x, rounds * batch_size, size) for x in leaves])))
+        parts.append(mapped(*[shape.slice_in_dim(x, rounds * block, size) for x in rows]))
     return parts[0] if len(parts) == 1 else tree.map(lambda *ys: shape.concatenate(ys, 0), *parts)

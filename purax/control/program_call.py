@@ -19,7 +19,7 @@ from purax.transforms.jvp import jvp_jaxpr
 from purax.transforms.transpose import linearize_jaxpr, transpose_jaxpr
 from purax.transforms.vmap import batch_jaxpr
 
-__all__ = ["Jit", "jit_p"]
+__all__ = ["HeldCall", "Jit", "LinearCall", "jit_p", "plain"]
 
 
 class Jit(Primitive):
@@ -114,3 +114,45 @@ class Jit(Primitive):
 
 
 jit_p = Jit("jit")
+
+
+class HeldCall(Jit):
+    """A call whose program is written in place, with parameters beside those of `jit`."""
+
+    stage: Any = None
+    split: Any = None
+
+    def infer(self, *avals: Any, jaxpr: Jaxpr, **_: Any) -> Any:
+        """Types of the outputs of the program."""
+        return jaxpr.out_avals
+
+    def reference(self, *operands: Any, jaxpr: Jaxpr, **_: Any) -> Any:
+        """The program by its references."""
+        return jit_p.reference(*operands, jaxpr=jaxpr, name="", inline=False)
+
+    def batch(self, axis: Any, operands: Any, dims: Any, **params: Any) -> Any:
+        """Call of the mapped program."""
+        mapped, out_batched = batch_jaxpr(params["jaxpr"], axis, tuple([d is not None for d in dims]))
+        moved = [shape.move_batch_axis(x, d, 0) if d else x for x, d in zip(operands, dims, strict=True)]
+        return self.bind(*moved, **{**params, "jaxpr": mapped}), tuple([0 if b else None for b in out_batched])
+
+    def lower(self, b: Any, ins: Any, outs: Any, *, jaxpr: Jaxpr, **_: Any) -> Any:
+        """The program in place."""
+        return b.jaxpr(jaxpr, ins)
+
+
+class LinearCall(HeldCall):
+    """A program that is linear in some operands, with a transpose of its own; differentiated again it is a plain call."""
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        """As a plain call."""
+        return jit_p.jvp(primals, tangents, **plain(params))
+
+    def linearize(self, primals: Any, tangents: Any, params: dict[str, Any]) -> Any:
+        """As a plain call."""
+        return jit_p.linearize(primals, tangents, plain(params))
+
+
+def plain(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that `jit` has."""
+    return {k: params[k] for k in ("jaxpr", "name", "inline")}

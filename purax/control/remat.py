@@ -14,48 +14,22 @@ from typing import Any
 from purax import config, tree
 from purax.control.policies import checkpoint_name, checkpoint_policies, split_by_policy
 from purax.control.program import build, stage_tree, take
-from purax.control.program_call import Jit, jit_p
+from purax.control.program_call import HeldCall, LinearCall, jit_p, plain
 from purax.core.axes import axis_environment, lane_axes
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Jaxpr, intern
 from purax.core.passes import dead_code
 from purax.core.trace import Tracer, aval_of
-from purax.primitives import barrier, shape
+from purax.primitives import barrier
 from purax.primitives.base import is_linear
 from purax.transforms.flat import argument_names, check_arrays, name_of
 from purax.transforms.jvp import jvp_jaxpr
 from purax.transforms.transpose import backward_pass, linearize_jaxpr
-from purax.transforms.vmap import batch_jaxpr
 
 __all__ = ["checkpoint", "checkpoint_name", "checkpoint_policies", "remat_p"]
 
 
-class _Held(Jit):
-    """A call whose program is written in place, with parameters beside those of `jit`."""
-
-    stage: Any = None
-    split: Any = None
-
-    def infer(self, *avals: Any, jaxpr: Jaxpr, **_: Any) -> Any:
-        """Types of the outputs of the program."""
-        return jaxpr.out_avals
-
-    def reference(self, *operands: Any, jaxpr: Jaxpr, **_: Any) -> Any:
-        """The program by its references."""
-        return jit_p.reference(*operands, jaxpr=jaxpr, name="", inline=False)
-
-    def batch(self, axis: Any, operands: Any, dims: Any, **params: Any) -> Any:
-        """Call of the mapped program."""
-        mapped, out_batched = batch_jaxpr(params["jaxpr"], axis, tuple([d is not None for d in dims]))
-        moved = [shape.move_batch_axis(x, d, 0) if d else x for x, d in zip(operands, dims, strict=True)]
-        return self.bind(*moved, **{**params, "jaxpr": mapped}), tuple([0 if b else None for b in out_batched])
-
-    def lower(self, b: Any, ins: Any, outs: Any, *, jaxpr: Jaxpr, **_: Any) -> Any:
-        """The program in place."""
-        return b.jaxpr(jaxpr, ins)
-
-
-class Remat(_Held):
+class Remat(HeldCall):
     """Call of a program whose residuals are not kept, save those that the policy names.
 
     Params
@@ -93,11 +67,7 @@ class Remat(_Held):
 
     def transpose(self, cotangents: Any, operands: Any, **params: Any) -> Any:
         """Transposition needs no residuals of its own: as a plain call."""
-        return jit_p.transpose(cotangents, operands, **_plain(params))
-
-
-def _plain(params: dict[str, Any]) -> dict[str, Any]:
-    return {k: params[k] for k in ("jaxpr", "name", "inline")}
+        return jit_p.transpose(cotangents, operands, **plain(params))
 
 
 class _Plan:
@@ -156,19 +126,11 @@ def _make_plan(jaxpr: Jaxpr, mask: tuple[bool, ...], policy: Any) -> _Plan:
     return _Plan(intern(forward), linear, used[:count], outs, parts.out_nonzero)
 
 
-class RematLinear(_Held):
+class RematLinear(LinearCall):
     """The derivative of a checkpointed call, linear in the tangents; computes what it needs from the primals again.
 
     A barrier keeps the compiler from merging that computation with the first one.
     """
-
-    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
-        """As a plain call."""
-        return jit_p.jvp(primals, tangents, **_plain(params))
-
-    def linearize(self, primals: Any, tangents: Any, params: dict[str, Any]) -> Any:
-        """As a plain call."""
-        return jit_p.linearize(primals, tangents, _plain(params))
 
     def transpose(self, cotangents: Any, operands: Any, *, jaxpr: Jaxpr, **params: Any) -> Any:
         """Compute again, once the cotangents are there, then pull back."""

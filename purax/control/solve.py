@@ -300,24 +300,34 @@ def custom_root(
     def residual(consts: Sequence[Any], x: Any) -> Any:
         return guess_tree.unflatten(eval_jaxpr(program, (), *consts, *tree.leaves(x)))
 
+    def solved_tangent(x: Any, right: Any) -> Any:
+        return tangent_solve(linearize(f, x)[1], right)
+
+    # A program, too: what it captures may belong to the differentiation under way.
+    pair = tree.structure((initial_guess, initial_guess))
+    tangent_program, tangent_consts, tangent_tree = stage_tree(
+        solved_tangent, pair, avals * 2, name_of(tangent_solve), "custom_root"
+    )
+    _check_root("tangent_solve", tangent_tree, guess_tree)
+    tangent_call = {"jaxpr": intern(tangent_program), "name": name_of(tangent_solve), "inline": False}
+
     @custom_jvp
-    def root(consts: Any, solver_consts: Any, guess: Any) -> Any:
+    def root(consts: Any, solver_consts: Any, tangent_consts: Any, guess: Any) -> Any:
         return solver_tree.unflatten(jit_p.bind(*solver_consts, *guess, **call))
 
     @root.defjvp
     def rule(primals: Any, tangents: Any) -> Any:
-        consts, consts_tangents = primals[0], tangents[0]
+        consts, _, tangent_consts, _ = primals
         out = root(*primals)
         x = out[0] if has_aux else out
-        _, by_root = linearize(lambda y: residual(consts, y), x)
         _, by_consts = linearize(lambda c: residual(c, x), consts)
-        tangent = tangent_solve(by_root, tree.map(elementwise.neg, by_consts(consts_tangents)))
-        _check_root("tangent_solve", tree.structure(tangent), guess_tree)
+        right = tree.leaves(tree.map(elementwise.neg, by_consts(tangents[0])))
+        tangent = guess_tree.unflatten(jit_p.bind(*tangent_consts, *tree.leaves(x), *right, **tangent_call))
         if has_aux:
             return out, (tangent, tree.map(lambda leaf: explicit_tangent(None, leaf), out[1]))
         return out, tangent
 
-    return root(consts, solver_consts, leaves)
+    return root(consts, solver_consts, tangent_consts, leaves)
 
 
 def _check_root(what: str, found: Any, expected: Any) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from purax import errors
+from purax.control import lanes
 from purax.control.program import build, permuted
 from purax.control.program_call import Jit
 from purax.control.scan import while_loop as emit_while
 from purax.core.interpret import eval_jaxpr, reference_eval
-from purax.core.ir import Jaxpr
+from purax.core.ir import Jaxpr, intern
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
-from purax.primitives import elementwise, reduction, shape
-from purax.primitives.base import instantiate
+from purax.primitives import cast, reduction, shape
+from purax.primitives.base import instantiate, zeros_of
 from purax.transforms.jvp import jvp_jaxpr
 from purax.transforms.vmap import batch_jaxpr
 
@@ -31,20 +34,24 @@ class While(Primitive):
     body : Jaxpr
         `(its constants, values) -> values`.
     condition_consts, body_consts : int
+    max_steps : int or None
+        A bound on the number of steps that the condition keeps by itself; with it the loop has a reverse mode.
     """
 
     types_axes = True
 
-    def infer(self, *avals: Any, condition: Jaxpr, body: Jaxpr, condition_consts: int, body_consts: int) -> Any:
+    def infer(self, *avals: Any, **params: Any) -> Any:
         """Types of the values."""
-        return body.out_avals
+        return params["body"].out_avals
 
     def effects(self, params: dict[str, Any]) -> frozenset[Any]:
         """Effects of both programs."""
         return params["condition"].effects | params["body"].effects
 
-    def reference(self, *operands: Any, condition: Jaxpr, body: Jaxpr, condition_consts: int, body_consts: int) -> Any:
+    def reference(self, *operands: Any, **params: Any) -> Any:
         """A Python loop."""
+        condition, body = params["condition"], params["body"]
+        condition_consts, body_consts = params["condition_consts"], params["body_consts"]
         cond_fixed = operands[:condition_consts]
         body_fixed = operands[condition_consts : condition_consts + body_consts]
         values = list(operands[condition_consts + body_consts :])
@@ -85,17 +92,22 @@ class While(Primitive):
         results = self.bind(
             *primals[:start], *consts, *const_t, *values, *value_t,
             condition=build(wider, avals, condition.name), body=body, condition_consts=start,
-            body_consts=n_body + len(const_t),
+            body_consts=n_body + len(const_t), max_steps=params["max_steps"],
         )  # fmt: skip
         rest = iter(results[n_values:])
         return results[:n_values], tuple([next(rest) if m else None for m in carried])
 
     def linearize(self, primals: Any, tangents: Any, params: dict[str, Any]) -> Any:
-        """Run the loop now; its derivative, a second loop, goes on the tape as one linear operation that cannot be transposed."""
+        """Run the loop now; its derivative, a second loop, goes on the tape as one linear operation.
+
+        It can be transposed if there is a bound on the number of steps.
+        """
+        _, _, carried = self._tangent_body(tangents, params["body"], params["condition_consts"], params["body_consts"])
+        if params["max_steps"] is not None:
+            return self._linearize_bounded(primals, tangents, tuple(carried), params)
         outs = self.bind(*primals, **params)
         given = [t for t in tangents if t is not None]
         mask = [t is not None for t in tangents]
-        _, _, carried = self._tangent_body(tangents, params["body"], params["condition_consts"], params["body_consts"])
 
         def pushforward(*xs: Any) -> list[Any]:
             rest = iter(xs[len(primals) :])
@@ -107,6 +119,23 @@ class While(Primitive):
         rest = iter(forward_only_p.bind(*primals, *given, jaxpr=program, name="while_loop", inline=False))
         return outs, tuple([next(rest) if m else None for m in carried])
 
+    def _linearize_bounded(self, primals: Any, tangents: Any, carried: tuple[bool, ...], params: Any) -> Any:
+        """Count the steps of the loop, too: its derivative does as many."""
+        start, n_body, limit, body = (params[k] for k in ("condition_consts", "body_consts", "max_steps", "body"))
+        counter, condition, step = rewind.counted(params["condition"], body, start, n_body)
+        fixed, values = primals[: start + n_body], primals[start + n_body :]
+        changed = {"condition": condition, "body": step}
+        steps, *outs = self.bind(*fixed, zeros_of(counter), *values, **{**params, **changed})
+        consts = tuple([t is not None for t in tangents[start : start + n_body]])
+        given = [t for t in tangents[start : start + n_body] if t is not None]
+        given += [instantiate(t, p) for t, p, m in zip(tangents[start + n_body :], values, carried, strict=True) if m]
+        results = rewind.rewound_p.bind(
+            steps, *fixed[start:], *values, *given, jaxpr=rewind.pushed(body, consts, carried, limit, counter),
+            name=body.name, inline=False, body=body, consts=consts, carried=carried, limit=limit,
+        )  # fmt: skip
+        rest = iter(results)
+        return tuple(outs), tuple([next(rest) if m else None for m in carried])
+
     def batch(self, axis: Any, operands: Any, dims: Any, **params: Any) -> Any:
         """All lanes in one loop that runs while any lane is live; a lane that has finished keeps its values."""
         condition, body = params["condition"], params["body"]
@@ -115,10 +144,10 @@ class While(Primitive):
         cond_mask, const_mask = batched[:start], batched[start : start + n_body]
         carried = batched[start + n_body :]
         while True:
-            mapped_cond, (lanes,) = batch_jaxpr(condition, axis, (*cond_mask, *carried))
-            if lanes:
+            mapped_cond, (by_lane,) = batch_jaxpr(condition, axis, (*cond_mask, *carried))
+            if by_lane:
                 carried = [True] * len(carried)
-                mapped_cond, (lanes,) = batch_jaxpr(condition, axis, (*cond_mask, *carried))
+                mapped_cond, (by_lane,) = batch_jaxpr(condition, axis, (*cond_mask, *carried))
             mapped_body, out_batched = batch_jaxpr(body, axis, (*const_mask, *carried), tuple(carried))
             grown = [a or b for a, b in zip(carried, out_batched, strict=True)]
             if grown == carried:
@@ -131,10 +160,11 @@ class While(Primitive):
                 moved.append(shape.broadcast_batch(x, axis.size, 0) if m else x)
             else:
                 moved.append(shape.move_batch_axis(x, d, 0))
-        if not lanes:
+        if not by_lane:
             results = self.bind(*moved, **{**params, "condition": mapped_cond, "body": mapped_body})
             return results, tuple([0 if c else None for c in carried])
         fixed = moved[: start + n_body]
+        stay = intern(Jaxpr([], body.invars, body.invars[n_body:], [], (), body.name))
 
         def any_live(*xs: Any) -> list[Any]:
             live = eval_jaxpr(mapped_cond, (), *xs[:start], *xs[start + n_body :])[0]
@@ -143,14 +173,23 @@ class While(Primitive):
         def masked(*xs: Any) -> list[Any]:
             values = xs[start + n_body :]
             live = eval_jaxpr(mapped_cond, (), *xs[:start], *values)[0]
-            new = eval_jaxpr(mapped_body, (), *xs[start : start + n_body], *values)
-            return [keep_where(live, n, v) for n, v in zip(new, values, strict=True)]
+            inputs: Any = xs[start:]
+            if body.effects and axis.name is None:
+                return lanes.by_lane(step_if, axis.size, (live, *inputs), (True, *mask[start:]), body.name)
+            if lanes.has_open_loop(body):
+                inputs = lanes.like_live(live, inputs, mask[start:])
+            new = eval_jaxpr(mapped_body, (), *inputs)
+            return [lanes.keep_where(live, n, v) for n, v in zip(new, values, strict=True)]
+
+        def step_if(live: Any, *inputs: Any) -> Any:
+            index = cast.convert_element_type(live, np.int32)
+            return branch.cond_p.bind(index, *inputs, branches=(stay, body))
 
         avals = [aval_of(x) for x in moved]
         results = self.bind(
             *fixed, *fixed, *moved[start + n_body :],
             condition=build(any_live, avals, condition.name), body=build(masked, avals, body.name),
-            condition_consts=start + n_body, body_consts=start + n_body,
+            condition_consts=start + n_body, body_consts=start + n_body, max_steps=params["max_steps"],
         )  # fmt: skip
         return results, tuple([0] * len(carried))
 
@@ -176,7 +215,8 @@ class ForwardOnly(Jit):
             errors.explain(
                 "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic start/stop values.",
                 "the number of steps is not known when the program is compiled, so no memory can be set aside for what the steps computed",
-                "use lax.scan, lax.fori_loop with static start/stop, or forward mode (jvp, jacfwd)",
+                "pass max_steps=N, a bound on the number of steps (the loop is then rewound from a few kept values), use lax.scan or "
+                "lax.fori_loop with static start/stop, or forward mode (jvp, jacfwd)",
             )
         )
 
@@ -185,10 +225,4 @@ while_p = While("while")
 forward_only_p = ForwardOnly("forward_only")
 
 
-def keep_where(live: Any, new: Any, old: Any) -> Any:
-    """`new` in live lanes, `old` in the others; `live` has the leading axes of both."""
-    aval = aval_of(new)
-    live_aval = aval_of(live)
-    if live_aval.ndim != aval.ndim:
-        live = shape.broadcast_in_dim(live, aval.shape, tuple(range(live_aval.ndim)))
-    return elementwise.select_n_p.bind1(live, old, new)
+from purax.control import branch, rewind  # noqa: E402  (a loop is rewound by loops; a lane takes a step or does not)

@@ -162,6 +162,11 @@ class Pullback:
         return self._parts
 
     @property
+    def jaxpr(self) -> Jaxpr:
+        """The linear program `(residuals, tangents) -> output tangents` that is pulled back through."""
+        return self.parts.jaxpr
+
+    @property
     def args_res(self) -> list[Any]:
         """Values of the arguments that the derivative uses."""
         return self.parts.args

@@ -102,3 +102,45 @@ def test_the_gradient_of_a_recurrent_cell_by_a_loop_equals_the_unrolled_one():
     for loop in (by_scan, by_fori):
         for got, want in zip(purax.jit(grad(loop))(weights, xs), expected, strict=True):
             np.testing.assert_allclose(got, want, atol=1e-6)
+
+
+# --- lanes that are not meant (jax#2947), loops of unknown length (jax#2469) -------------------------------------------------
+
+
+def settle(goal):
+    """A loop that ends at `goal` from its own side of zero, and never from the other one."""
+    return lambda x: lax.while_loop(lambda v: v != goal, lambda v: pnp.where(v * goal > 0, goal, v * 2), x)
+
+
+def test_a_branch_that_never_ends_with_the_values_of_other_lanes_ends():
+    up, down = settle(1e-7), settle(-1e-7)
+    one = lambda x: lax.cond(x >= 0, up, down, x)
+    np.testing.assert_array_equal(purax.vmap(one)(pnp.array([1.0, -1.0])), np.float32([1e-7, -1e-7]))
+    np.testing.assert_array_equal(purax.vmap(one)(pnp.array([3.0, 1.0])), np.float32([1e-7, 1e-7]))  # one side only
+    nested = purax.jit(purax.vmap(purax.vmap(one)))(pnp.array([[1.0, -1.0], [-2.0, -3.0]]))
+    np.testing.assert_array_equal(nested, np.float32([[1e-7, -1e-7], [-1e-7, -1e-7]]))
+    three = lambda i, x: lax.switch(i, [up, down, lambda x: x], x)
+    found = purax.vmap(three)(pnp.array([0, 1, 2, -5, 7]), pnp.array([1.0, -1.0, 5.0, 2.0, 6.0]))
+    np.testing.assert_array_equal(found, np.float32([1e-7, -1e-7, 5, 1e-7, 6]))
+
+
+def test_a_loop_inside_a_loop_ends_in_lanes_that_have_finished():
+    inner = lambda v: lax.while_loop(lambda n: n != 0, lambda n: n - 1, 10 - v)  # never ends for v > 10
+    outer = lambda v: lax.while_loop(lambda s: s[0] < 10, lambda s: (s[0] + 4, s[1] + inner(s[0])), (v, 0))
+    value, zero = purax.vmap(outer)(pnp.array([1, 8, 30]))
+    np.testing.assert_array_equal(value, [13, 12, 30])
+    np.testing.assert_array_equal(zero, [0, 0, 0])
+
+
+def test_derivatives_through_branches_with_loops_are_those_of_each_lane():
+    grow = lambda x: lax.while_loop(lambda v: v < 100, lambda v: v * 2, x, max_steps=20)  # never ends for x <= 0
+    one = lambda x: lax.cond(x > 0, grow, lambda x: 3 * x, x)
+    xs = pnp.array([1.0, -2.0, 60.0])
+    np.testing.assert_array_equal(purax.vmap(grad(one))(xs), [128, 3, 2])
+    np.testing.assert_array_equal(grad(lambda xs: purax.vmap(one)(xs).sum())(xs), [128, 3, 2])
+
+
+def test_the_gradient_of_doubling_until_a_hundred_is_a_power_of_two():
+    double = lambda x: lax.while_loop(lambda v: v < 100, lambda v: 2 * v, x, max_steps=50)
+    assert float(grad(double)(1.0)) == 128 and float(purax.jit(grad(double))(30.0)) == 4
+    np.testing.assert_array_equal(purax.vmap(grad(double))(pnp.array([1.0, 50.0, 300.0])), [128, 2, 1])

@@ -283,3 +283,20 @@ def test_closing_over_what_is_differentiated_is_refused():
 
     with pytest.raises(errors.UnexpectedTracerError, match="closes over a value that is being differentiated"):
         purax.grad(outer)(1.0)
+
+
+def test_forward_mode_from_a_backward_rule_to_any_order():
+    @purax.custom_vjp
+    def cube(x, scale):
+        return scale * x**3
+
+    cube.defvjp(lambda x, s: (s * x**3, (x, s)), lambda saved, ct: (3 * saved[1] * saved[0] ** 2 * ct, saved[0] ** 3 * ct))
+    fun = lambda x: cube(x, 2.0)
+    first, second = purax.jacfwd(fun), purax.jacfwd(purax.jacfwd(fun))
+    third = purax.jacfwd(second)
+    np.testing.assert_allclose([first(1.5), second(1.5), third(1.5)], [6 * 1.5**2, 12 * 1.5, 12], rtol=1e-5)
+    for mixed in (purax.jacfwd(purax.grad(fun)), purax.grad(purax.jacfwd(fun)), purax.jit(second)):
+        np.testing.assert_allclose(mixed(1.5), 12 * 1.5, rtol=1e-5)
+    xs = np.array([0.5, 1.5], np.float32)
+    np.testing.assert_allclose(purax.vmap(second)(xs), 12 * xs, rtol=1e-5)
+    np.testing.assert_allclose(purax.jacfwd(purax.jacfwd(cube, 0), 1)(1.5, 2.0), 3 * 1.5**2, rtol=1e-5)

@@ -164,7 +164,7 @@ def test_reverse_derivatives_of_a_loop_of_unknown_length_are_refused():
     with pytest.raises(errors.ReverseModeError, match=r"lax\.scan"):
         purax.grad(lambda x: lax.while_loop(lambda s: s < 9, lambda s: s * x, x))(2.0)
     with pytest.raises(errors.ReverseModeError):
-        purax.jit(purax.grad(lambda x: lax.fori_loop(0, x.astype(int), lambda i, s: s * x, x)))(2.0)
+        purax.jit(purax.grad(lambda x: lax.fori_loop(0.0, x, lambda i, s: s * x, x)))(2.0)
 
 
 def test_each_lane_ends_by_itself():
@@ -237,3 +237,27 @@ def test_without_jit_loops_are_python_loops():
         assert len(seen) == 5 and np.allclose(last, XS.sum()) and rows.shape == (5,)
         assert float(lax.while_loop(lambda s: s < 5, lambda s: s * 2, 1.0)) == 8
         assert float(lax.fori_loop(0, 3, lambda i, s: s + i, 0.0)) == 3
+
+
+# --- memory
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize(
+    "loop",
+    [
+        lambda a: lax.fori_loop(0, 999, lambda i, a: a.at[i + 1].add(a[i]), a),
+        lambda a: lax.scan(lambda a, i: (a.at[i].set(0.5), i * 2), a, pnp.arange(1000)),
+        lambda a: lax.while_loop(lambda s: s[0] < 999, lambda s: (s[0] + 1, s[1].at[s[0]].mul(2.0)), (0, a)),
+        lambda a: lax.fori_loop(
+            0, 999, lambda i, a: lax.cond(i % 2 == 0, lambda a: a.at[i].set(1.0), lambda a: a, a), a
+        ),
+    ],
+    ids=["fori", "scan", "while", "cond"],
+)
+def test_updates_in_a_loop_are_made_in_place(loop):
+    compiled = purax.jit(loop, donate_argnums=0).lower(pnp.zeros(1000)).compile()
+    copies = [
+        line for line in compiled.as_text().splitlines() if " copy(" in line and "[1000]" in line.split(" copy(")[0]
+    ]
+    assert copies == []

@@ -50,6 +50,7 @@ WITHOUT_SAMPLES: dict[str, str] = dict.fromkeys(
         "custom_vjp_call",
         "custom_vmap_call",
         "forward_only",
+        "rewound",
         "jit",
         "random_gamma",
         "reduce",

@@ -18,6 +18,7 @@ from purax.core.stage import stage
 from purax.core.trace import aval_of
 from purax.pipeline.compile import compile_jaxpr
 from purax.pipeline.evaluate import as_array, evaluate, quiet
+from purax.transforms.jet import jet_flat
 from purax.transforms.jvp import jvp_flat
 from purax.transforms.reverse import linearize_flat
 from purax.transforms.transpose import linear_transpose
@@ -244,6 +245,35 @@ def test_the_derivative_of_the_derivative_is_right(sample):
             keep = np.isfinite(want)
             scale = np.max(np.abs(want[keep]), initial=1.0)
             np.testing.assert_allclose(got[keep], want[keep], rtol=max(1e-4, sample.tolerance or 0), atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("sample", smooth_samples(), ids=label)
+def test_taylor_mode_agrees_with_the_derivative_along_a_curve(sample):
+    """The second coefficient of `f(x(t))` is half the derivative of `f'(x(t)) x'(t)` by `t`."""
+    rng = rng_of(sample)
+    with contexts.enable_x64(True), on_reference():
+        operands = [widened(x) for x in sample.operands]
+        first, second = direction(sample, rng), direction(sample, rng)
+        curve = [None if v is None else [v, w] for v, w in zip(first, second, strict=True)]
+        _, terms = jet_flat(sample.apply, operands, curve, 2)
+        _, slopes = derivative(sample, operands, first)
+
+        def slope(t):
+            at = [x if v is None else x + t * v + t * t * w for x, v, w in zip(operands, first, second, strict=True)]
+            along = [None if v is None else v + 2 * t * w for v, w in zip(first, second, strict=True)]
+            return derivative(sample, at, along)[1]
+
+        step = 1e-6
+        high, low = slope(step), slope(-step)
+        for row, s, h, w in zip(terms, slopes, high, low, strict=True):
+            if s is None or h is None or w is None or np.finfo(s.dtype).bits < 64:
+                continue
+            got = [np.zeros_like(s) if t is None else np.asarray(t) for t in (row or (None, None))]
+            for found, want, tolerance in ((got[0], s, 1e-9), (got[1], (h - w) / (4 * step), 1e-4)):
+                keep = np.isfinite(want)
+                scale = np.max(np.abs(want[keep]), initial=1.0)
+                own = max(tolerance, sample.tolerance or 0)
+                np.testing.assert_allclose(found[keep], want[keep], rtol=own, atol=tolerance * scale)
 
 
 def batch_choices(sample):
