@@ -290,7 +290,9 @@ def test_forward_mode_from_a_backward_rule_to_any_order():
     def cube(x, scale):
         return scale * x**3
 
-    cube.defvjp(lambda x, s: (s * x**3, (x, s)), lambda saved, ct: (3 * saved[1] * saved[0] ** 2 * ct, saved[0] ** 3 * ct))
+    cube.defvjp(
+        lambda x, s: (s * x**3, (x, s)), lambda saved, ct: (3 * saved[1] * saved[0] ** 2 * ct, saved[0] ** 3 * ct)
+    )
     fun = lambda x: cube(x, 2.0)
     first, second = purax.jacfwd(fun), purax.jacfwd(purax.jacfwd(fun))
     third = purax.jacfwd(second)
