@@ -3,25 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from purax import tree
+from purax.core.effects import Effect
 from purax.core.hooks import hooks
 from purax.core.primitive import Primitive, Undefined
 
 __all__ = ["dce_sink", "dce_sink_p"]
 
 
-class Kept:
-    """The effect of being used: no pass drops the equation."""
-
-    ordered: ClassVar[bool] = False
-
-    def __repr__(self) -> str:
-        return "kept"
-
-
-_KEPT = frozenset({Kept()})
+_KEPT = frozenset({Effect("kept")})  # no pass drops the equation
 
 
 class DceSink(Primitive):
