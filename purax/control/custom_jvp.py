@@ -111,8 +111,8 @@ class CustomJvpCall(Primitive):
         return jaxpr.out_avals
 
     def effects(self, params: dict[str, Any]) -> frozenset[Any]:
-        """Effects of the program."""
-        return params["jaxpr"].effects
+        """Effects of the program; a function that is not recorded yet has none of its own."""
+        return params["jaxpr"].effects if params["jaxpr"] is not None else frozenset()
 
     def reference(self, *operands: Any, fun: Any, jaxpr: Any, rule: Any, consts: int) -> Any:
         """The program by its references."""

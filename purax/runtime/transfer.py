@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from purax import dtypes, errors, tree
+from purax import dtypes, errors
 from purax.core.aval import ShapedArray, array_aval, host_aval, refuse_masked, unwrapped
 from purax.core.trace import Tracer, aval_of
 from purax.lazy import lazy
@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 _jaxlib = lazy("purax.runtime._jaxlib")
+tree = lazy("purax.tree")  # which loads jaxlib
 
 HOST_LIMIT = 16384
 """Arrays of up to this many elements stay on the host until a device needs them (CPU platform only)."""
