@@ -360,19 +360,39 @@ class CheckError(PuraxError, ValueError):
 
 
 class FailedCheckError(CheckError):
-    """The user's own `check` failed."""
+    """The user's own `check` failed.
+
+    Wrong: ``check(x > 0, "x is {}", x)`` where a value of `x` is negative
+
+    Right: find out where `x` becomes negative, or ``except FailedCheckError``
+    """
 
 
 class NanCheckError(CheckError, FloatingPointError):
-    """An operation gave NaN, and checks for NaN are on."""
+    """An operation gave NaN, and checks for NaN are on.
+
+    Wrong: ``jnp.log(x)`` of a negative `x`
+
+    Right: ``jnp.log(jnp.where(x > 0, x, 1.0))``
+    """
 
 
 class DivisionCheckError(CheckError, ZeroDivisionError):
-    """A divisor is zero, and checks of divisors are on."""
+    """A divisor is zero, and checks of divisors are on.
+
+    Wrong: ``x / y`` where `y` holds zero
+
+    Right: ``x / jnp.where(y == 0, 1.0, y)``
+    """
 
 
 class IndexCheckError(CheckError, IndexError):
-    """An index on a device is out of bounds, and checks of indices are on."""
+    """An index on a device is out of bounds, and checks of indices are on.
+
+    Wrong: ``x[i]`` for an `x` of 3 elements and an `i` of 3
+
+    Right: ``x[jnp.minimum(i, 2)]``, or a mode: ``x.at[i].get(mode='clip')``
+    """
 
 
 # ---- calls of Python functions
