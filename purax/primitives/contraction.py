@@ -350,7 +350,7 @@ def dot_general(
     lhs, rhs : arrays
     dimension_numbers : ((lhs contracting, rhs contracting), (lhs batch, rhs batch))
         Sequences of axes.
-    precision : None, str, Precision or a pair of these, DotAlgorithm or DotAlgorithmPreset
+    precision : None, str, Precision or a pair of these, DotAlgorithm, DotAlgorithmPreset or its name
     preferred_element_type : dtype, optional
         Dtype of the result (and of the accumulation, if wider); the operands' common dtype by default.
 
@@ -364,8 +364,9 @@ def dot_general(
     ShapeError
         Axes out of bounds, repeated, or of different sizes.
     """
-    if isinstance(precision, (dot_algorithm.DotAlgorithm, dot_algorithm.DotAlgorithmPreset)):
-        return dot_algorithm.dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
+    algorithm = dot_algorithm.named(config.default_matmul_precision if precision is None else precision)
+    if algorithm is not None:
+        return dot_algorithm.dot_general(lhs, rhs, dimension_numbers, algorithm, preferred_element_type)
     (lc, rc), (lb, rb) = dimension_numbers
     return dot_general_p.bind1(
         lhs, rhs,
@@ -376,15 +377,13 @@ def dot_general(
 
 
 def dot(
-    lhs: Any, rhs: Any, *args: Any, dimension_numbers: Any = None, precision: Any = None, preferred_element_type: Any = None,
+    lhs: Any, rhs: Any, *, dimension_numbers: Any = None, precision: Any = None, preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Any:  # fmt: skip
     """Product of vectors and matrices, or `dot_general` when `dimension_numbers` are given.
 
     Without `dimension_numbers` both operands have one or two axes; the last of `lhs` meets the first of `rhs`.
     """
-    if args:  # precision and preferred_element_type by position, as in older programs
-        precision, preferred_element_type = (*args, preferred_element_type)[:2]
     if dimension_numbers is None:
         left, right = aval_of(lhs), aval_of(rhs)
         if not (1 <= left.ndim <= 2 and 1 <= right.ndim <= 2 and left.shape[-1] == right.shape[0]):

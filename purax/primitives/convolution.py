@@ -449,6 +449,9 @@ def padtype_to_pads(in_shape: Any, window_shape: Any, window_strides: Any, paddi
         return [(0, 0)] * len(in_shape)
     if kind not in ("SAME", "SAME_LOWER"):
         raise errors.ShapeError(f"unknown padding {padding!r}: use 'VALID', 'SAME', 'SAME_LOWER' or (low, high) pairs")
+    in_shape, window_shape, window_strides = (tuple(map(operator.index, v)) for v in (in_shape, window_shape, window_strides))
+    if any(stride <= 0 for stride in window_strides):
+        raise errors.ShapeError(f"window_strides must be positive, got {window_strides}")
     pads = []
     for size, window, stride in zip(in_shape, window_shape, window_strides, strict=True):
         total = max(0, (-(-size // stride) - 1) * stride + window - size)
@@ -458,8 +461,19 @@ def padtype_to_pads(in_shape: Any, window_shape: Any, window_strides: Any, paddi
 
 
 def pairs_of(padding: Any) -> tuple[tuple[int, int], ...]:
-    """Explicit padding as a tuple of pairs of ints."""
-    return tuple((operator.index(low), operator.index(high)) for low, high in padding)
+    """Explicit padding as a tuple of pairs of ints.
+
+    Raises
+    ------
+    ShapeError
+        An entry is no pair.
+    """
+    entries = tuple(padding)
+    if any(np.shape(pair) != (2,) for pair in entries):
+        raise errors.ShapeError(
+            f"the padding argument must be 'VALID', 'SAME', 'SAME_LOWER' or a (low, high) pair for each axis, got {entries}"
+        )
+    return tuple((operator.index(low), operator.index(high)) for low, high in entries)
 
 
 def conv_general_dilated(

@@ -113,6 +113,11 @@ def unify(name: str, xs: Sequence[Any]) -> list[Any]:
     if strong is None:
         avals = [aval_of(x) for x in xs]
         target, _ = dtypes.promote([(a.dtype, a.weak_type) for a in avals])
+        if all(type(x) in _PYTHON for x in xs) and any(a.dtype != target for a in avals):
+            found = " and ".join(dtype_name(a) for a in avals)
+            raise errors.DTypeError(
+                f"{name}: operands have dtypes {found}; write numbers of one kind, or use the function of purax.numpy, which promotes"
+            )
         return [_convert_weak(name, x, target, keep=True) for x in xs]
     return [_convert_weak(name, x, strong) for x in xs]
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -165,8 +166,10 @@ def integer_pow(x: Any, y: int) -> Any:
     ------
     DTypeError
         Integers to a negative power.
+    TypeError
+        `y` is not an integer.
     """
-    return integer_pow_p.bind1(operands.lift(x), y=int(y))
+    return integer_pow_p.bind1(operands.lift(x), y=operator.index(y))
 
 
 def pow(x: Any, y: Any) -> Any:

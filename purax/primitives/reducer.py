@@ -44,7 +44,12 @@ def stage_computation(computation: Callable[..., Any], structure: Any, avals: Se
     def flat(*values: Any) -> Sequence[Any]:
         half = len(avals)
         out = computation(tree.unflatten(structure, values[:half]), tree.unflatten(structure, values[half:]))
-        return tree.leaves(out)
+        results, out_structure = tree.flatten(out)
+        if out_structure != structure:
+            raise errors.ShapeError(
+                f"the computation of a reduction must return the structure of its operands, {structure}, it returns {out_structure}"
+            )
+        return results
 
     scalars = [array_aval((), a.dtype) for a in avals]
     closed = stage(flat, [*scalars, *scalars], name=getattr(computation, "__name__", ""), kind="reduce")
