@@ -41,6 +41,7 @@ __all__ = [
     "transfer_guard_host_to_device",
 ]
 
+allow_f16_reductions = Override("allow_f16_reductions")
 check_tracer_leaks = Override("check_tracer_leaks")
 checking_leaks = check_tracer_leaks
 debug_bounds = Override("debug_bounds")
@@ -62,7 +63,6 @@ numpy_rank_promotion = Override("numpy_rank_promotion")
 threefry_partitionable = Override("threefry_partitionable")
 
 # Names of JAX for parts that purax does not have: they are taken, and change nothing.
-allow_f16_reductions = Accepted("jax_allow_f16_reductions")
 array_garbage_collection_guard = Accepted("jax_array_garbage_collection_guard")
 enable_custom_prng = Accepted("jax_enable_custom_prng")
 legacy_prng_key = Accepted("jax_legacy_prng_key")

@@ -25,7 +25,7 @@ from purax.sharding import (
 )
 from purax.sharding.spec import UNCONSTRAINED
 
-__all__ = ["with_sharding_constraint"]
+__all__ = ["sharding_constraint_p", "with_sharding_constraint"]
 
 
 class ShardingConstraint(Primitive):

@@ -32,7 +32,7 @@ from purax.transforms.transpose import backward_pass
 from purax.transforms.vjp import linearize
 from purax.transforms.vmap import batch_jaxpr
 
-__all__ = ["custom_linear_solve", "custom_linear_solve_p", "custom_root"]
+__all__ = ["custom_linear_solve", "custom_linear_solve_p", "custom_root", "linear_solve_p"]
 
 
 class Parts(NamedTuple):
@@ -140,6 +140,7 @@ class CustomLinearSolve(Primitive):
 
 
 custom_linear_solve_p = CustomLinearSolve("custom_linear_solve")
+linear_solve_p = custom_linear_solve_p  # JAX's name
 
 
 def _of(program: Jaxpr | None) -> Jaxpr:

@@ -96,6 +96,7 @@ class Primitive:
     dce: Any = None  # (used outputs, equation) -> equation
     split: Any = None  # (equation, checkpoint policy) -> two equations and what the first saves for the second, or None
     transpose: Any = Undefined("it is not linear")
+    _impl: Any = None  # the user's way to evaluate it
 
     def __init__(self, name: str) -> None:
         missing = [rule for rule in _REQUIRED if not hasattr(self, rule)]
@@ -122,6 +123,31 @@ class Primitive:
         if trace is None:
             return hooks.evaluate(self, operands, params)[0]
         return trace.process(self, operands, params)[0]
+
+    @property
+    def impl(self) -> Any:
+        """What evaluates the primitive, as a function of operands and parameters that returns the output, or a list of several."""
+        return self._impl or self._evaluated
+
+    def def_impl(self, function: Any) -> Any:
+        """Evaluate the primitive by `function`, which takes and returns what `impl` does, wherever it is bound eagerly."""
+        if function == self._evaluated:
+            self._impl, self.run = None, type(self).run
+            return function
+
+        def run(operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+            out = function(*operands, **params)
+            return tuple(out) if isinstance(out, (tuple, list)) else (out,)
+
+        self._impl, self.run = function, run
+        return function
+
+    def _evaluated(self, *operands: Any, **params: Any) -> Any:
+        if type(self).run is not None:
+            outs = type(self).run(self, operands, params)
+        else:
+            outs = hooks.evaluate(self, operands, params, False)
+        return outs[0] if len(outs) == 1 else list(outs)
 
     def outputs(self, avals: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """`infer`, remembered, with errors that name the operation, its operands and the user's line."""

@@ -3,11 +3,14 @@
 
 from purax.control.associative import *
 from purax.control.branch import *
+from purax.control.composite import *
 from purax.control.custom import *
 from purax.control.loop import *
+from purax.control.scan import scan_p as scan_p
 from purax.control.sharded import *
 from purax.control.solve import *
-from purax.primitives import linalg as linalg
+from purax.control.while_loop import while_p as while_p
+from purax.lax import linalg as linalg
 from purax.primitives.barrier import *
 from purax.primitives.bits import *
 from purax.primitives.cast import *
@@ -24,10 +27,12 @@ from purax.primitives.fft import *
 from purax.primitives.generator import *
 from purax.primitives.indexing import *
 from purax.primitives.ragged import *
+from purax.primitives.ragged_exchange import *
 from purax.primitives.reducer import *
 from purax.primitives.reduction import *
 from purax.primitives.selecting import *
 from purax.primitives.shape import *
+from purax.primitives.sink import *
 from purax.primitives.sorting import *
 from purax.primitives.special import *
 from purax.primitives.stop_gradient import *

@@ -18,7 +18,7 @@ from purax.core.ir import Jaxpr, Literal, Var
 from purax.core.source import source_line, source_scope
 from purax.core.stage import stage
 
-__all__ = ["Builder", "Module", "Value", "dense", "integers"]
+__all__ = ["Builder", "Module", "Value", "attribute", "dense", "integers"]
 
 
 class Value:
@@ -78,7 +78,7 @@ class Module:
 
     def unique(self, name: str) -> str:
         """A function name not used yet, made of letters that StableHLO takes."""
-        base = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "f"
+        base = "".join(c if c.isalnum() or c in "_." else "_" for c in name) or "f"
         candidate, number = base, 0
         while candidate in self.names:
             number += 1
@@ -240,12 +240,17 @@ class Builder:
         consts = [self.constant(np.asarray(c), c.aval) for c in closed.consts]
         return self.jaxpr(closed.jaxpr, [*consts, *ins])
 
-    def call(self, jaxpr: Jaxpr, ins: Sequence[Value], name: str) -> list[Value]:
-        """Call `jaxpr` as a private function, emitted once per module."""
+    def function(self, jaxpr: Jaxpr, name: str) -> str:
+        """Name of the private function that runs `jaxpr`, emitted once per module."""
         function = self.module.called.get(jaxpr)
         if function is None:
             function = self.module.called[jaxpr] = self.module.unique(name)
             self.module.functions.append(function_text(self.module, jaxpr, function, f"{self.scope}{name}/"))
+        return str(function)
+
+    def call(self, jaxpr: Jaxpr, ins: Sequence[Value], name: str) -> list[Value]:
+        """Call `jaxpr` as a private function."""
+        function = self.function(jaxpr, name)
         types = ", ".join(x.hlo for x in ins)
         results = [v.aval for v in jaxpr.outvars]
         out_types = ", ".join(a.hlo for a in results)
@@ -277,6 +282,35 @@ def function_text(
 def integers(values: Sequence[int]) -> str:
     """`array<i64: 1, 2>`."""
     return f"array<i64: {', '.join(map(str, values))}>" if len(values) else "array<i64>"
+
+
+def attribute(value: Any) -> str:
+    """A Python or NumPy value as an attribute: numbers, strings, dtypes, arrays, sequences of these.
+
+    Raises
+    ------
+    TypeError
+        There is no attribute for values of this type.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return (
+            f"{value} : i64" if isinstance(value, int) else f"{_element(np.float64(value), np.dtype(np.float64))} : f64"
+        )
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    if isinstance(value, (np.dtype, type)):
+        return dtypes.HLO_NAMES[dtypes.named(value)]
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(map(attribute, value))}]"
+    if hasattr(value, "__array__"):
+        array = np.asarray(value)
+        aval = array_aval(array.shape, array.dtype)
+        if aval.hlo:
+            return f"{dense(array, array.shape)} : {aval.hlo}"
+    raise TypeError(f"no StableHLO attribute for {value!r} of type {type(value).__name__}")
 
 
 def dense(array: np.ndarray, shape: tuple[int, ...]) -> str:

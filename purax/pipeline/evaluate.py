@@ -49,9 +49,9 @@ def as_array(x: Any) -> Any:
     return put(x, aval_of(x))
 
 
-def evaluate(primitive: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
-    """Outputs of a primitive on concrete operands."""
-    if primitive.run is not None:
+def evaluate(primitive: Any, operands: tuple[Any, ...], params: dict[str, Any], own: bool = True) -> tuple[Any, ...]:
+    """Outputs of a primitive on concrete operands, by its `run` if it has one and `own` says so."""
+    if own and primitive.run is not None:
         return primitive.run(operands, params)
     arrays = operands
     for x in operands:

@@ -11,14 +11,14 @@ from purax import dtypes, errors
 from purax.core.aval import array_aval
 from purax.core.hooks import hooks
 from purax.core.primitive import Primitive, Undefined
-from purax.core.trace import Tracer, aval_of
+from purax.core.trace import Tracer, aval_of, current
 from purax.primitives import operands
 from purax.primitives.base import LinearUnary
 from purax.primitives.family import FLOAT, HOST, HOST_INTEGER
 
 __all__ = [
     "bitcast_convert_type", "bitcast_convert_type_p", "convert_element_type", "convert_element_type_p", "copy", "copy_p",
-    "reduce_precision", "reduce_precision_p",
+    "reduce_precision", "reduce_precision_p", "stage",
 ]  # fmt: skip
 
 
@@ -379,3 +379,9 @@ copy_p = Copy("copy")
 def copy(operand: Any) -> Any:
     """The same value in a buffer of its own."""
     return copy_p.bind1(operands.lift(operand))
+
+
+def stage(x: Any, /) -> Any:
+    """`x` as a value of the program that is being traced; an Array outside of programs."""
+    x = operands.lift(x)
+    return x if current.get() is None else copy_p.bind1(x)

@@ -24,8 +24,9 @@ from purax.core.trace import Tracer, aval_of
 from purax.primitives import cast, comparison, elementwise, gather, reduction, shape, slicing
 
 __all__ = [
-    "all_gather", "all_to_all", "axis_index", "axis_size", "pbroadcast", "pcast", "pmax", "pmean", "pmin", "ppermute", "pshuffle",
-    "psum", "psum_scatter", "pswapaxes", "pvary",
+    "all_gather", "all_gather_p", "all_to_all", "all_to_all_p", "axis_index", "axis_index_p", "axis_size", "pbroadcast", "pcast",
+    "pmax", "pmax_p", "pmean", "pmin", "pmin_p", "ppermute", "ppermute_p", "pshuffle", "psum", "psum_p", "psum_scatter",
+    "pswapaxes", "pvary",
 ]  # fmt: skip
 
 _INT32 = np.dtype(np.int32)
@@ -709,6 +710,10 @@ def all_to_all(
         sizes = aval_of(leaf).shape
         split, joined = shape.canonical_axis(split_axis, len(sizes)), shape.canonical_axis(concat_axis, len(sizes))
         gone: tuple[int, ...] = ()
+        if tiled and sizes[split] % size:
+            raise errors.ShapeError(
+                f"all_to_all: axis {split} of size {sizes[split]} cannot be divided among {size} lanes"
+            )
         if not tiled:
             if sizes[split] != size:
                 raise ValueError(
@@ -720,10 +725,30 @@ def all_to_all(
                 split += 1
             if split != joined:
                 leaf, gone = shape.expand_dims(leaf, (joined,)), (split,)
-        out = all_to_all_p.bind1(leaf, axes=names, split=split, joined=joined, size=size, groups=rows)
+        if rows or len(names) == 1:
+            out = all_to_all_p.bind1(leaf, axes=names, split=split, joined=joined, size=size, groups=rows)
+        else:
+            out = _in_turn(leaf, names, split, joined, size)
         return shape.squeeze(out, gone) if gone else out
 
     return tree.map(exchanged, x)
+
+
+def _in_turn(x: Any, names: tuple[Any, ...], split: int, joined: int, size: int) -> Any:
+    """`all_to_all` over several axes: `split` gets an axis of receivers for each, `joined` an axis of senders in front."""
+    sizes = list(aval_of(x).shape)
+    lanes = [bound_size(name) for name in names]
+    parts = [[n] for n in sizes]
+    parts[split] = [*lanes, sizes[split] // size]
+    parts[joined] = [*[1] * len(names), *parts[joined]]
+    starts = [sum(map(len, parts[:i])) for i in range(len(parts))]
+    receivers = starts[split] + (len(names) if split == joined else 0)
+    x = shape.reshape(x, [n for part in parts for n in part])
+    for i, (name, count) in enumerate(zip(names, lanes, strict=True)):
+        x = all_to_all_p.bind1(x, axes=(name,), split=receivers + i, joined=starts[joined] + i, size=count, groups=None)
+    sizes[split] //= size
+    sizes[joined] *= size
+    return shape.reshape(x, sizes)
 
 
 def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:

@@ -449,7 +449,9 @@ def padtype_to_pads(in_shape: Any, window_shape: Any, window_strides: Any, paddi
         return [(0, 0)] * len(in_shape)
     if kind not in ("SAME", "SAME_LOWER"):
         raise errors.ShapeError(f"unknown padding {padding!r}: use 'VALID', 'SAME', 'SAME_LOWER' or (low, high) pairs")
-    in_shape, window_shape, window_strides = (tuple(map(operator.index, v)) for v in (in_shape, window_shape, window_strides))
+    in_shape, window_shape, window_strides = (
+        tuple(map(operator.index, v)) for v in (in_shape, window_shape, window_strides)
+    )
     if any(stride <= 0 for stride in window_strides):
         raise errors.ShapeError(f"window_strides must be positive, got {window_strides}")
     pads = []

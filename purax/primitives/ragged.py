@@ -67,9 +67,7 @@ def _in_group(lhs: Any, group_sizes: Any, count: int, offset: Any, prefix: tuple
     places = (*(d + 1 for d in prefix), 0) if last else (0,)
     order = sorted(range(last + 1), key=lambda i: places[i])
     wide = (count, *aval_of(lhs).shape)
-    starts, ends = (
-        shape.broadcast_in_dim(shape.transpose(x, order), wide, sorted(places)) for x in (starts, ends)
-    )
+    starts, ends = (shape.broadcast_in_dim(shape.transpose(x, order), wide, sorted(places)) for x in (starts, ends))
     rows = shape.broadcasted_iota(sizes.dtype, wide, ragged + 1)
     return elementwise.bitwise_and(elementwise.ge(rows, starts), elementwise.lt(rows, ends))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from purax import dtypes, errors
+from purax import config, dtypes, errors
 from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Primitive, Undefined
 from purax.core.trace import aval_of
@@ -395,9 +395,25 @@ argmin_p = ArgMin("argmin")
 # --- functions ----------------------------------------------------------------------------------------------------------------
 
 
+_HALVES = frozenset((dtypes.float16, dtypes.bfloat16))
+
+
 def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -> Any:
-    """Sum of a numeric array over `axes` (non-negative), of the operand's dtype."""
-    return reduce_sum_p.bind1(operand, axes=normalized(axes))
+    """Sum of a numeric array over `axes` (non-negative), of the operand's dtype.
+
+    Raises
+    ------
+    ValueError
+        The operand is a 16-bit float, and the setting `allow_f16_reductions` is off.
+    """
+    aval, axes = aval_of(operand), normalized(axes)
+    if aval.dtype in _HALVES and not config.allow_f16_reductions:
+        if any(aval.shape[axis] != 1 for axis in axes):
+            raise ValueError(
+                f"reduce_sum of {aval.str_short()} is not allowed while allow_f16_reductions is off: the sum is taken in float32, but "
+                "rounded to 16 bits; convert the operand with astype('float32') first"
+            )
+    return reduce_sum_p.bind1(operand, axes=axes)
 
 
 def reduce_prod(operand: Any, axes: Sequence[int]) -> Any:

@@ -26,6 +26,7 @@ __all__ = [
     "broadcast",
     "broadcast_in_dim",
     "broadcast_in_dim_p",
+    "broadcast_like",
     "broadcast_shapes",
     "broadcast_to_rank",
     "broadcasted_iota",
@@ -46,6 +47,7 @@ __all__ = [
     "reshape_p",
     "rev",
     "rev_p",
+    "shape_as_value",
     "slice",
     "slice_in_dim",
     "slice_p",
@@ -392,6 +394,16 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
     shape, inner = canonical_shape(sizes), aval_of(operand).shape
     dims = tuple(range(len(shape), len(shape) + len(inner)))
     return broadcast_in_dim(operand, (*shape, *inner), dims, out_sharding=out_sharding)
+
+
+def broadcast_like(arr: Any, like_arr: Any) -> Any:
+    """`arr` broadcast to the shape of `like_arr` by NumPy's rule."""
+    return broadcast_to(arr, aval_of(like_arr).shape)
+
+
+def shape_as_value(shape: Sequence[int]) -> Any:
+    """A shape as a value: int32[number of axes]."""
+    return hooks.as_array(np.array(canonical_shape(shape), np.int32))
 
 
 def broadcast_to_rank(x: Any, rank: int) -> Any:

@@ -22,7 +22,7 @@ from purax.core.aval import array_aval
 from purax.core.primitive import Primitive, Undefined
 from purax.core.trace import aval_of
 
-__all__ = ["argsort_p", "sort", "sort_key_val", "sort_p", "top_k", "top_k_p"]
+__all__ = ["approx_max_k", "approx_min_k", "argsort_p", "sort", "sort_key_val", "sort_p", "top_k", "top_k_p"]
 
 _INDEX = np.dtype(np.int32)
 
@@ -323,4 +323,52 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Any, Any]:
     return values, places
 
 
-from purax.primitives import cast, elementwise, gather, shape  # noqa: E402  (siblings import this module's names)
+def approx_max_k(
+    operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95, reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The `k` largest elements along one axis, and their positions, as `top_k` gives them: all of them, whatever recall is asked for.
+
+    Parameters
+    ----------
+    operand : float array
+    k : int
+    reduction_dimension : int
+    recall_target, reduction_input_size_override, aggregate_to_topk
+        Taken, and of no effect: they tune searches that miss some.
+
+    Returns
+    -------
+    values : array of the operand's dtype
+    indices : int32 array
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        `k` or the axis do not fit, or the operand is not floating.
+    """
+    del reduction_input_size_override, aggregate_to_topk
+    _check_search("approx_max_k", operand, recall_target)
+    return top_k(operand, k, axis=reduction_dimension)
+
+
+def approx_min_k(
+    operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95, reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The `k` smallest elements along one axis, and their positions; see `approx_max_k`."""
+    del reduction_input_size_override, aggregate_to_topk
+    _check_search("approx_min_k", operand, recall_target)
+    values, places = top_k(elementwise.neg(operand), k, axis=reduction_dimension)
+    return elementwise.neg(values), places
+
+
+def _check_search(name: str, operand: Any, recall_target: float) -> None:
+    dtype = aval_of(operand).dtype
+    if not dtypes.is_float(dtype):
+        raise errors.DTypeError(f"{name}: the operand has dtype {operands.dtype_name(dtype)}; real floating is needed")
+    if not 0 < recall_target <= 1:
+        raise ValueError(f"{name}: recall_target must be above 0 and at most 1, got {recall_target}")
+
+
+from purax.primitives import cast, elementwise, gather, operands, shape  # noqa: E402  (siblings import this module's names)

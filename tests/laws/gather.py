@@ -42,6 +42,7 @@ WITHOUT_SAMPLES: dict[str, str] = dict.fromkeys(
     (
         "checkpoint",
         "checkpoint_tangent",
+        "composite",
         "cond",
         "custom_jvp_call",
         "custom_linear",

@@ -145,6 +145,25 @@ def test_all_to_all_exchanges_parts():
     np.testing.assert_array_equal(lanes(lambda x: lax.all_to_all(x, "i", 1, 0))(CUBE), CUBE.transpose(2, 0, 1))
 
 
+@pytest.mark.parametrize(
+    "exchange",
+    [
+        lambda x, names: lax.all_to_all(x, names, 0, 1, tiled=True),
+        lambda x, names: lax.all_to_all(x, names, 1, 1, tiled=True),
+        lambda x, names: lax.all_to_all(x[:6], names, 0, 2),
+        lambda x, names: lax.all_to_all(x[:, :6], names, 1, 0),
+        lambda x, names: lax.all_gather(x, names, axis=1),
+        lambda x, names: lax.all_gather(x, names, tiled=True),
+        lambda x, names: lax.psum_scatter(x, names, tiled=True),
+    ],
+)
+def test_exchanges_over_two_mapped_axes_are_those_over_their_product(exchange):
+    x = normal(2, 3, 12, 12, 2)
+    got = purax.vmap(purax.vmap(lambda x: exchange(x, ("i", "j")), axis_name="j"), axis_name="i")(x)
+    want = purax.vmap(lambda x: exchange(x, "k"), axis_name="k")(x.reshape(6, 12, 12, 2))
+    np.testing.assert_allclose(np.asarray(got).reshape(want.shape), want, rtol=1e-5, atol=1e-6)
+
+
 def test_names_that_are_not_in_scope_are_name_errors():
     for call in (lax.psum, lax.pmax, lax.all_gather, lax.pvary):
         with pytest.raises(NameError, match="unbound axis name: q"):

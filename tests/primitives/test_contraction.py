@@ -122,6 +122,9 @@ def test_algorithms_round_operands_and_keep_the_dtype():
     np.testing.assert_allclose(rounded, want, rtol=1e-5, atol=1e-5)
     custom = dot_algorithm.DotAlgorithm(BF16, BF16, np.float32)
     np.testing.assert_array_equal(contraction.dot(a, b, precision=custom), rounded)
+    np.testing.assert_array_equal(contraction.dot(a, b, precision="BF16_BF16_F32"), rounded)
+    with purax.default_matmul_precision("BF16_BF16_F32"):
+        np.testing.assert_array_equal(contraction.dot(a, b), rounded)
 
 
 def test_ragged_products_give_each_group_its_matrix():
@@ -140,6 +143,33 @@ def test_ragged_contracting_axes_give_a_result_for_each_group():
     got = ragged.ragged_dot_general(x, y, sizes, numbers)
     want = np.stack([x[:2].T @ y[:2], x[2:3].T @ y[2:3], x[3:5].T @ y[3:5]])
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_groups_may_differ_from_batch_to_batch():
+    x, w, sizes = normal(2, 5, 3), normal(2, 2, 3, 4), np.array([[2, 3], [4, 1]], np.int32)
+    numbers = ragged.RaggedDotDimensionNumbers((((2,), (2,)), ((0,), (1,))), (1,), (0,))
+    want = [np.concatenate([x[b, :n] @ w[0, b], x[b, n:] @ w[1, b]]) for b, n in enumerate(sizes[:, 0])]
+    np.testing.assert_allclose(ragged.ragged_dot_general(x, w, sizes, numbers), want, rtol=1e-5, atol=1e-6)
+    mapped = purax.vmap(ragged.ragged_dot, in_axes=(0, 1, 0))(x, w, sizes)
+    np.testing.assert_allclose(mapped, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("ragged_axes", "group_axes", "sizes", "message"),
+    [
+        ((2,), (0,), (3,), "one ragged axis"),
+        ((0,), (0,), (2,), "tells of 2 groups"),
+        ((0,), (1,), (3,), "one group axis"),
+        ((0,), (), (3,), "one group axis"),
+        ((1,), (0,), (3,), "has no group axis"),
+        ((0,), (0,), (2, 3), "group_sizes"),
+        ((0,), (0,), (), "at least one axis"),
+    ],
+)
+def test_groups_that_do_not_fit_are_told(ragged_axes, group_axes, sizes, message):
+    numbers = ragged.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), ragged_axes, group_axes)
+    with pytest.raises(errors.ShapeError, match=message):
+        ragged.ragged_dot_general(normal(11, 5), normal(3, 5, 7), np.ones(sizes, np.int32), numbers)
 
 
 def test_scales_belong_to_blocks():

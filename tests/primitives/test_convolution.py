@@ -178,6 +178,11 @@ def test_dimension_numbers_are_checked():
             convolution.conv_dimension_numbers((1, 2, 3, 4), (1, 2, 3, 4), wrong)
     with pytest.raises(errors.ShapeError, match="use conv_transpose"):
         convolution.conv_general_dilated(normal(1, 1, 4, 4), normal(1, 1, 2, 2), (1, 1), "SAME", lhs_dilation=(2, 2))
+    for padding in ("VALID", "SAME", "SAME_LOWER", ((0, 0), (1, 1))):
+        with pytest.raises(errors.ShapeError, match="window_strides must be positive"):
+            convolution.conv_general_dilated(normal(1, 1, 4, 4), normal(1, 1, 2, 2), (0, 1), padding)
+    pads = convolution.padtype_to_pads(np.array([5, 6]), np.array([3, 3]), np.array([2, 1]), "SAME")
+    assert all(type(n) is int for pair in pads for n in pair)
 
 
 def test_shapes_of_results_are_told_beforehand():

@@ -218,7 +218,7 @@ def test_python_numbers_adopt_the_dtype_and_shape_of_arrays():
         out = e.add(np.ones((2, 3), dtype), 2)
         assert out.dtype == dtype and out.shape == (2, 3) and not out.weak_type
     assert e.mul(np.ones(2, np.int8), 3).dtype == np.int8
-    assert e.add(1.0, 2).weak_type and e.add(1.0, 2).dtype == np.float32
+    assert e.add(1.0, 2.0).weak_type and e.add(1.0, 2.0).dtype == np.float32
     assert e.eq(1.0, 2.0).dtype == np.bool_ and not e.eq(1.0, 2.0).weak_type
 
 
@@ -240,6 +240,18 @@ def test_dtypes_are_not_promoted():
         e.add(np.ones(3, np.float32), 1j)
     with pytest.raises(errors.IntegerOverflowError, match="300 does not fit int8"):
         e.max(np.ones(3, np.int8), 300)
+
+
+@pytest.mark.parametrize("function", [e.add, e.div, e.max, e.eq, e.lt, e.pow])
+def test_numbers_of_two_kinds_are_not_promoted(function):
+    with pytest.raises(errors.DTypeError, match=r"int32 and float32"):
+        function(0, 1.0)
+
+
+def test_a_power_that_is_no_integer_is_not_cut_to_one():
+    with pytest.raises(TypeError):
+        e.integer_pow(2.0, 1.5)
+    assert e.integer_pow(2.0, np.int64(3)) == 8
 
 
 def test_negative_zero_is_not_taken_for_zero():

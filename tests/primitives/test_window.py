@@ -131,3 +131,10 @@ def test_each_window_begins_with_the_start_and_skips_padding():
 def test_wrong_windows_are_told():
     with pytest.raises(errors.ShapeError, match="one entry per axis"):
         window.reduce_window(X, 0.0, elementwise.add, (2, 2), (1, 1), "VALID")
+    for padding in ("VALID", "SAME", ((0, 0),)):
+        with pytest.raises(errors.ShapeError, match="window_strides must be positive"):
+            window.reduce_window(np.ones(3, np.float32), 0.0, elementwise.add, (2,), (0,), padding)
+    with pytest.raises(errors.ShapeError, match="pair for each axis"):
+        window.reduce_window(np.ones(3, np.float32), 0.0, elementwise.add, (2,), (1,), (3,))
+    with pytest.raises(errors.ShapeError, match="structure of its operands"):
+        window.reduce_window(np.ones(3, np.float32), 0.0, lambda x, y: [x + y], (2,), (1,), "VALID")
