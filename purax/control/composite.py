@@ -12,8 +12,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from purax import errors, tree
 from purax.core.hooks import hooks
 from purax.core.interpret import reference_eval
