@@ -547,6 +547,7 @@ numpy_rank_promotion: str
 default_matmul_precision: str | None
 default_prng_impl: str
 threefry_partitionable: bool
+allow_f16_reductions: bool
 debug_bounds: bool
 debug_key_reuse: bool
 debug_nans: bool

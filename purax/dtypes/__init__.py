@@ -81,6 +81,7 @@ from purax.dtypes._kinds import (
     uint16,
     uint32,
     uint64,
+    whole_bytes,
 )
 from purax.dtypes._promotion import (
     dtype_and_weak,
@@ -185,6 +186,7 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "whole_bytes",
 ]
 from purax.errors import TypePromotionError
 

@@ -237,3 +237,8 @@ def test_without_jit_loops_are_python_loops():
         assert len(seen) == 5 and np.allclose(last, XS.sum()) and rows.shape == (5,)
         assert float(lax.while_loop(lambda s: s < 5, lambda s: s * 2, 1.0)) == 8
         assert float(lax.fori_loop(0, 3, lambda i, s: s + i, 0.0)) == 3
+
+
+def test_a_negative_number_of_steps_is_refused():
+    with pytest.raises(ValueError, match="must not be negative, got -1"):
+        lax.scan(lambda c, x: (c, x), 0.0, None, length=-1)
