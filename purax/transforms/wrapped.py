@@ -329,4 +329,5 @@ def shaped_abstractify(x: Any) -> Any:
 
 def safe_map(f: Callable[..., Any], *sequences: Any) -> list[Any]:
     """`f` on the elements of sequences of one length, as a list."""
-    return [f(*row) for row in zip(*sequences, strict=True)]
+    rows = list(zip(*sequences, strict=True))
+    return [f(*row) for row in rows]

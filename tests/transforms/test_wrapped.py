@@ -38,12 +38,16 @@ def counted(fun, store, *args):
 
 @pytest.mark.parametrize(("scale", "count"), [(scaled_in_turn, counted_in_turn), (scaled, counted)])
 def test_transformations_stack(scale, count):
-    fun, number = count(scale(wrapped(lambda x, y, z=0: x + y + z, z=5), 10))
+    fun, number = count(scale(wrapped(lambda x, y: x + y), 10))
     with pytest.raises(lu.StoreException, match="not run"):
         number()
-    assert fun.call_wrapped(1, 2) == 80 and number() == 2
+    assert fun.call_wrapped(1, 2) == 30 and number() == 2
     with pytest.raises(lu.StoreException, match="already"):
         fun.call_wrapped(1, 2)
+
+
+def test_parameters_go_with_the_function():
+    assert wrapped(lambda x, y: x - y, y=2).call_wrapped(5) == 3
 
 
 def test_functions_are_equal_if_their_transformations_are():
