@@ -104,7 +104,7 @@ _PRECISIONS = (
 )  # fmt: skip
 
 _TABLE = (
-    Setting("enable_x64", _flag, False, "keep 64-bit data and make 64-bit defaults", traced=True),
+    Setting("enable_x64", _flag, False, "keep 64-bit data and make 64-bit defaults", ("x64_enabled",), traced=True),
     Setting("numpy_dtype_promotion", _one_of("standard", "strict"), "standard", "how dtypes meet", traced=True),
     Setting("numpy_rank_promotion", _one_of("allow", "warn", "raise"), "allow", "broadcasting of ranks", traced=True),
     Setting("default_matmul_precision", _one_of(*_PRECISIONS), None, "precision of dot and conv", traced=True),
@@ -350,6 +350,9 @@ def read(name: str) -> Any:
 
 
 _accepted: dict[str, Any] = {}
+
+
+_read = read  # as it is called in JAX, where libraries use it though it is private
 
 
 def update(name: str, value: Any) -> None:
