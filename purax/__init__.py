@@ -69,7 +69,7 @@ _hooks.numpy = numpy
 _LAZY = frozenset({
     "core", "data", "debug", "dlpack", "dtypes", "events", "experimental", "flatten_util", "image", "lax", "linen", "nn", "ops",
     "optim", "random", "scipy", "sharding", "stages", "train", "ad_checkpoint", "typing",
-    "custom_batching", "custom_derivatives",
+    "api_util", "custom_batching", "custom_derivatives", "extend",
 })  # fmt: skip
 
 

@@ -123,7 +123,7 @@ _PRECISIONS = (
 )  # fmt: skip
 
 _TABLE = (
-    Setting("enable_x64", _flag, False, "keep 64-bit data and make 64-bit defaults", traced=True),
+    Setting("enable_x64", _flag, False, "keep 64-bit data and make 64-bit defaults", ("x64_enabled",), traced=True),
     Setting("numpy_dtype_promotion", _one_of("standard", "strict"), "standard", "how dtypes meet", traced=True),
     Setting("numpy_rank_promotion", _one_of("allow", "warn", "raise"), "allow", "broadcasting of ranks", traced=True),
     Setting("default_matmul_precision", _one_of(*_PRECISIONS), None, "precision of dot and conv", traced=True),
@@ -376,6 +376,9 @@ def read(name: str) -> Any:
 _accepted: dict[str, Any] = {}
 
 
+_read = read  # as it is called in JAX, where libraries use it though it is private
+
+
 def update(name: str, value: Any) -> None:
     """Change one setting for the whole process; `with` blocks that override it go on to do so.
 
@@ -571,6 +574,7 @@ numpy_rank_promotion: str
 default_matmul_precision: str | None
 default_prng_impl: str
 threefry_partitionable: bool
+allow_f16_reductions: bool
 debug_bounds: bool
 checks: bool
 automatic_checks: tuple[str, ...]

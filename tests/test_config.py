@@ -136,3 +136,9 @@ def test_the_module_is_the_settings_however_it_is_imported():
 
     assert by_path is config and by_name is config
     assert set(config.values()) == set(config.SETTINGS)
+
+
+def test_names_by_which_libraries_ask_for_64_bits():
+    assert config.x64_enabled is config.enable_x64 is config._read("jax_enable_x64") is False
+    with contexts.enable_x64(True):
+        assert config.x64_enabled and config._read("x64_enabled")

@@ -197,3 +197,21 @@ def test_promotion_follows_a_setting_at_once():
     config.update("enable_x64", True)
     assert dtypes.result_type(1.0) == np.float64
     assert dtypes.result_type(dtypes.uint32, dtypes.int32) == np.int64
+
+
+def test_result_types_tell_whether_they_are_weak():
+    assert dtypes.result_type(None) == np.float32 and dtypes.result_type(1.0, return_weak_type_flag=True) == (
+        np.float32,
+        True,
+    )
+    assert dtypes.result_type(np.int8(1), 1, return_weak_type_flag=True) == (np.int8, False)
+    with contexts.enable_x64(True):
+        assert dtypes.result_type(None) == np.float64
+
+
+def test_numbers_of_less_than_a_byte_have_a_dtype_that_holds_them():
+    for dtype in dtypes.ALL:
+        wide = dtypes.whole_bytes(dtype)
+        assert (wide == dtype) is (dtypes.is_bool(dtype) or dtypes.itemsize_bits(dtype) >= 8)
+        assert dtypes.itemsize_bits(wide) >= 8
+    assert dtypes.whole_bytes(dtypes.uint2) == np.uint8 and dtypes.whole_bytes(dtypes.float4_e2m1fn) == np.float16

@@ -127,6 +127,8 @@ def _scan_length(xs_flat: Sequence[Any], length: Any, xs: Any) -> int:
             length = length.__index__()
         except (AttributeError, TypeError):
             raise TypeError(f"scan: length must be an int, got {length!r}") from None
+        if length < 0:
+            raise ValueError(f"scan: length must not be negative, got {length}")
         if any(s != length for s in sizes):
             raise ValueError(f"scan got `length` argument of {length} which disagrees with leading axis sizes {sizes}.")
         return int(length)

@@ -260,6 +260,15 @@ class ShapeDtypeStruct:
         fields = {"shape": self.shape, "dtype": self.dtype, "sharding": self.sharding, "weak_type": self.weak_type}
         return ShapeDtypeStruct(**{**fields, **changes})
 
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise errors.NonArrayArgumentError(
+            errors.explain(
+                f"{self!r} was used as an array",
+                "it is a type: it has a shape and a dtype, but no elements",
+                "pass an array, or ask about the function without running it: eval_shape(f, x), jit(f).lower(x), make_jaxpr(f)(x)",
+            )
+        )
+
     def __repr__(self) -> str:
         more = f", sharding={self.sharding}" if self.sharding is not None else ""
         more += ", weak_type=True" if self.weak_type else ""

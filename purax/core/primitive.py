@@ -34,7 +34,8 @@ class Undefined:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raise MissingRuleError."""
-        raise errors.MissingRuleError(f"{self.owner.__name__} has no {self.rule} rule: {self.reason}")
+        whose = "" if self.owner is Primitive else f"{self.owner.__name__}: "
+        raise errors.MissingRuleError(f"{whose}there is no {self.rule} rule: {self.reason}")
 
 
 class Linear:
@@ -47,6 +48,12 @@ class Linear:
 
     def __repr__(self) -> str:
         return f"Linear({self.aval.str_short()})"
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise errors.MissingRuleError(
+            f"it is not linear: the transpose would need the value of an operand ({self.aval.str_short()}) that the function is to be "
+            "linear in"
+        )
 
 
 class Primitive:

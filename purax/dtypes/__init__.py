@@ -83,6 +83,7 @@ from purax.dtypes._kinds import (
     uint16,
     uint32,
     uint64,
+    whole_bytes,
 )
 from purax.dtypes._promotion import (
     dtype_and_weak,
@@ -188,6 +189,7 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "whole_bytes",
 ]
 from purax.errors import TypePromotionError
 

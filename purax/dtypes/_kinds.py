@@ -273,6 +273,16 @@ def _digits(name: str) -> str:
     return "".join(letter for letter in name.split("_")[0] if letter.isdigit())
 
 
+def whole_bytes(dtype: DType) -> DType:
+    """Return the dtype, or for numbers of less than a byte the int8, uint8 or float16 that holds them.
+
+    NumPy has no functions for such numbers, and XLA's CPU compiler few.
+    """
+    if is_bool(dtype) or not (is_integer(dtype) or is_float(dtype)) or itemsize_bits(dtype) >= 8:
+        return dtype
+    return int8 if is_signed(dtype) else uint8 if is_unsigned(dtype) else float16
+
+
 def supports_inf(dtype: DType) -> bool:
     """Tell whether a floating or complex dtype has infinities."""
     return dtype not in _WITHOUT_INF

@@ -157,7 +157,8 @@ def dtype_and_weak(value: Any) -> tuple[DType, bool]:
     Parameters
     ----------
     value : array, scalar, aval, dtype-like
-        NumPy data is narrowed (see `narrow`); a Python scalar, or a Python scalar type, is weak; a dtype is taken by name.
+        NumPy data is narrowed (see `narrow`); a Python scalar, or a Python scalar type, is weak; a dtype is taken by name; None is
+        the default float.
     """
     kind = type(value)
     if kind in k.PYTHON_DTYPES:
@@ -176,7 +177,7 @@ def dtype_and_weak(value: Any) -> tuple[DType, bool]:
     if isinstance(value, (bool, int, float, complex)):
         base = next(python for python in (bool, int, float, complex) if isinstance(value, python))
         return k.python_scalar_dtype(base), base is not bool
-    return k.named(value), False
+    return k.default_float() if value is None else k.named(value), False
 
 
 def lattice_result_type(*values: Any) -> tuple[DType, bool]:
@@ -209,24 +210,27 @@ def lattice_result_type(*values: Any) -> tuple[DType, bool]:
     return promote([dtype_and_weak(value) for value in values])
 
 
-def result_type(*args: Any) -> DType:
+def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     """Return the dtype at which arrays, scalars and dtypes meet.
 
     Parameters
     ----------
     *args : array, scalar, dtype-like
-        At least one.
+        At least one; None is the default float.
+    return_weak_type_flag : bool
 
     Returns
     -------
     np.dtype or KeyDtype
+        With `return_weak_type_flag` a pair of it and of whether the result is weakly typed.
 
     Raises
     ------
     TypePromotionError
         They have no common dtype.
     """
-    return lattice_result_type(*args)[0]
+    found = lattice_result_type(*args)
+    return found if return_weak_type_flag else found[0]
 
 
 def promote_types(a: Any, b: Any) -> DType:

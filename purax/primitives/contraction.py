@@ -107,7 +107,8 @@ def compute_dtypes(lhs: Any, rhs: Any, out: Any) -> tuple[Any, Any]:
     operand = lhs if lhs == rhs else _common(lhs, rhs)
     if dtypes.is_bool(operand) and not dtypes.is_bool(out):
         operand = out
-    total = reduction.accumulator(operand if operand == out else _common(operand, out))
+    total = dtypes.whole_bytes(reduction.accumulator(operand if operand == out else _common(operand, out)))
+    operand = dtypes.whole_bytes(operand)
     narrow = dtypes.is_float(operand) and dtypes.is_float(total) and total.itemsize == 4
     return (operand if narrow else total), total
 

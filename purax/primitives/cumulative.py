@@ -57,7 +57,7 @@ class Cumulative(Primitive):
     def reference(self, operand: Any, *, axis: int, reverse: bool) -> tuple[np.ndarray, ...]:
         """NumPy's accumulation."""
         work = np.flip(operand, axis) if reverse else operand
-        wide = reduction.accumulator(operand.dtype)
+        wide = reduction.host_accumulator(operand.dtype)
         out = self.numpy_op.accumulate(work.astype(wide), axis=axis, dtype=wide) if operand.shape[axis] else work
         return (np.ascontiguousarray(np.flip(out, axis) if reverse else out).astype(operand.dtype),)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from purax import errors
+from purax import dtypes, errors
 from purax.core.aval import array_aval
 from purax.core.primitive import Linear, Primitive
 from purax.core.trace import aval_of
@@ -76,9 +76,13 @@ class Concatenate(Primitive):
     def lower(self, b: Any, ins: Any, outs: Any, *, dimension: int) -> Any:
         if len(ins) == 1:
             return list(ins)
+        dtype = dtypes.whole_bytes(outs[0].dtype)  # XLA aborts the process over pieces of 2-bit integers
+        ins = [b.convert(x, dtype) for x in ins]
+        out = outs[0].update(dtype=dtype)
         types = ", ".join(x.hlo for x in ins)
         names = ", ".join(map(str, ins))
-        return [b.emit(f"stablehlo.concatenate {names}, dim = {dimension} : ({types}) -> {outs[0].hlo}", outs[0])]
+        joined = b.emit(f"stablehlo.concatenate {names}, dim = {dimension} : ({types}) -> {out.hlo}", out)
+        return [b.convert(joined, outs[0].dtype)]
 
 
 class Split(Primitive):
@@ -341,7 +345,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     aval, value = aval_of(operand), aval_of(padding_value)
     config = tuple([tuple([operator.index(n) for n in row]) for row in padding_config])
     if aval.dtype != value.dtype and value.weak_type and isinstance(padding_value, (int, float, complex)):
-        padding_value = shape.scalar(padding_value, aval.dtype)
+        padding_value = operands.scalar(padding_value, aval.dtype)
     return pad_p.bind1(operand, padding_value, padding_config=config)
 
 
@@ -425,4 +429,4 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     return piece if keepdims else shape.squeeze_p.bind1(piece, dimensions=(axis,))
 
 
-from purax.primitives import base, elementwise, reduction, shape  # noqa: E402  (siblings import this module's names)
+from purax.primitives import base, elementwise, operands, reduction, shape  # noqa: E402  (siblings import this module's names)

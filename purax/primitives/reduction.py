@@ -61,6 +61,11 @@ def accumulator(dtype: Any) -> Any:
     return np.dtype(np.float32) if dtypes.is_float(dtype) and np.dtype(dtype).itemsize < 4 else dtype
 
 
+def host_accumulator(dtype: Any) -> Any:
+    """Dtype in which NumPy accumulates `dtype`: that of `accumulator`, or a whole byte."""
+    return dtypes.whole_bytes(accumulator(dtype))
+
+
 def check_axes(operand: ShapedArray, axes: tuple[int, ...]) -> None:
     """Raise ShapeError unless `axes` are distinct axes of `operand`, counted from the front."""
     if len(set(axes)) != len(axes):
@@ -124,12 +129,11 @@ class Reduction(Primitive):
     def reference(self, operand: Any, *, axes: tuple[int, ...]) -> tuple[np.ndarray, ...]:
         """NumPy's reduction."""
         dtype = operand.dtype
-        wide = accumulator(dtype)
+        wide = host_accumulator(dtype)
         work = operand if wide == dtype else operand.astype(wide)
+        start = identity_of(self.op, dtype)
         out = (
-            self.numpy_op.reduce(work, axis=axes, dtype=work.dtype, initial=identity_of(self.op, work.dtype))
-            if axes
-            else work
+            self.numpy_op.reduce(work, axis=axes, dtype=wide, initial=np.asarray(start).astype(wide)) if axes else work
         )
         return (np.asarray(out, dtype),)
 

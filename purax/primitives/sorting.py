@@ -113,7 +113,9 @@ class Sort(Primitive):
 
     def lower(self, b: Any, ins: Any, outs: Any, *, dimension: int, is_stable: bool, num_keys: int) -> Any:
         if len(ins) == 1 and not dtypes.is_inexact(ins[0].dtype):
-            return emit_sort(b, ins, outs, dimension, False, 1)
+            dtype = dtypes.whole_bytes(ins[0].dtype)  # XLA mixes up neighbours of less than a byte
+            sorted_ = emit_sort(b, [b.convert(ins[0], dtype)], [outs[0].update(dtype=dtype)], dimension, False, 1)
+            return [b.convert(sorted_[0], outs[0].dtype)]
         return b.inline(_sorted_by_order, ins, dimension=dimension, num_keys=num_keys)
 
 
@@ -158,8 +160,10 @@ class TopK(Primitive):
         (x,) = ins
         last = x.aval.ndim - 1
         if axis == last:
-            types = f"({outs[0].hlo}, {outs[1].hlo})"
-            return b.emit_many(f"chlo.top_k({x}, k = {k}) : {x.hlo} -> {types}", outs)
+            x = b.convert(x, dtypes.whole_bytes(x.dtype))
+            held = [outs[0].update(dtype=x.dtype), outs[1]]
+            values, places = b.emit_many(f"chlo.top_k({x}, k = {k}) : {x.hlo} -> ({held[0].hlo}, {held[1].hlo})", held)
+            return [b.convert(values, outs[0].dtype), places]
         return b.inline(_top_k_last, ins, k=k, axis=axis)
 
 

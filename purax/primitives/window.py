@@ -195,8 +195,9 @@ class ReduceWindow(Primitive):
 
     def reference(self, operand: Any, **params: Any) -> tuple[np.ndarray, ...]:
         """All windows side by side, reduced."""
-        wide = reduction.accumulator(operand.dtype)
-        windows = numpy_windows(operand.astype(wide), geometry_of(params), reduction.identity_of(self.op, wide))
+        wide = reduction.host_accumulator(operand.dtype)
+        fill = np.asarray(reduction.identity_of(self.op, operand.dtype)).astype(wide)
+        windows = numpy_windows(operand.astype(wide), geometry_of(params), fill)
         return (self.numpy_op.reduce(windows, axis=-1, dtype=wide).astype(operand.dtype),)
 
     def batch(self, axis: Any, operands: Any, dims: Any, **params: Any) -> Any:

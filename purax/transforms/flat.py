@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,8 +14,8 @@ from purax.core.hooks import hooks
 from purax.core.trace import aval_of
 
 __all__ = [
-    "OutStore", "argument_names", "check_arrays", "flat_function", "float0_zeros", "like", "name_of", "normal_argnums",
-    "pair",
+    "OutStore", "argument_names", "check_arrays", "checked_argnums", "flat_function", "float0_zeros", "like", "name_of",
+    "normal_argnums", "pair",
 ]  # fmt: skip
 
 
@@ -127,7 +128,7 @@ def normal_argnums(argnums: Any, count: int, what: str) -> tuple[int, ...]:
     """Non-negative positions of the arguments named by `argnums`."""
     if type(argnums) is int and 0 <= argnums < count:
         return (argnums,)
-    given = (argnums,) if isinstance(argnums, (int, np.integer)) else tuple(argnums)
+    given = (argnums,) if isinstance(argnums, (int, np.integer)) else argnums
     out = []
     for i in given:
         if not -count <= i < count:
@@ -137,6 +138,24 @@ def normal_argnums(argnums: Any, count: int, what: str) -> tuple[int, ...]:
             )
         out.append(int(i) % count)
     return tuple(out)
+
+
+def checked_argnums(argnums: Any, what: str) -> int | tuple[int, ...]:
+    """`argnums` as an int or a tuple of ints.
+
+    Raises
+    ------
+    TypeError
+        It is neither an integer nor a sequence of them.
+    """
+    if isinstance(argnums, (int, np.integer)):
+        return int(argnums)
+    try:
+        return tuple([operator.index(i) for i in argnums])
+    except TypeError:
+        raise TypeError(
+            f"{what}: argnums must be an integer or a sequence of integers (positions of arguments), got {argnums!r}"
+        ) from None
 
 
 def float0_zeros(shape: tuple[int, ...]) -> np.ndarray:

@@ -13,7 +13,7 @@ from purax.core.hooks import hooks
 from purax.core.trace import aval_of
 from purax.primitives import shape
 from purax.primitives.base import is_differentiable
-from purax.transforms.flat import argument_names, check_arrays, like, name_of, normal_argnums, pair
+from purax.transforms.flat import argument_names, check_arrays, checked_argnums, like, name_of, normal_argnums, pair
 from purax.transforms.reverse import linearize_flat
 from purax.transforms.vjp import explicit, own_lanes
 
@@ -65,10 +65,9 @@ def value_and_grad(
     del reduce_axes
     if not callable(fun):
         raise TypeError(f"grad: the first argument must be callable, got {fun!r}")
-    single = isinstance(argnums, (int, np.integer))
-    if not single:
-        argnums = tuple(argnums)
     name = name_of(fun)
+    argnums = checked_argnums(argnums, f"grad({name})")
+    single = isinstance(argnums, int)
 
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         positions = normal_argnums(argnums, len(args), name)

@@ -11,7 +11,7 @@ import numpy as np
 from purax import dtypes, tree
 from purax.core.trace import aval_of
 from purax.primitives import cast, elementwise, shape
-from purax.transforms.flat import argument_names, check_arrays, like, name_of, normal_argnums
+from purax.transforms.flat import argument_names, check_arrays, checked_argnums, like, name_of, normal_argnums
 from purax.transforms.jvp import jvp
 from purax.transforms.vjp import vjp
 from purax.transforms.vmap import vmap
@@ -89,7 +89,8 @@ def hessian(
 
 
 def _chosen(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any) -> tuple[Any, Callable[[Any], Any]]:
-    single = isinstance(argnums, (int, np.integer))
+    argnums = checked_argnums(argnums, name_of(fun))
+    single = isinstance(argnums, int)
     positions = normal_argnums(argnums, len(args), name_of(fun))
     chosen = args[positions[0]] if single else tuple(args[i] for i in positions)
     check_arrays(name_of(fun), tree.leaves(chosen), lambda: argument_names(fun, [args[i] for i in positions]))

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from purax import dtypes, tree
+from purax import dtypes, errors, tree
 from purax.core.aval import array_aval
 from purax.core.axes import lane_axes
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Equation, Jaxpr, Literal, Var, intern, open_constants
 from purax.core.passes import dead_code
 from purax.core.primitive import Linear
+from purax.core.source import format_source
 from purax.core.stage import StageTrace, StageTracer, stage
 from purax.core.trace import aval_of, current
 from purax.primitives import collective, elementwise
@@ -66,13 +67,26 @@ def backward_pass(jaxpr: Jaxpr, operands: Sequence[Any], cotangents: Sequence[An
         given = tuple(
             [a.val if type(a) is Literal else Linear(a.aval) if a in linear else values[a] for a in eqn.invars]
         )
-        results = eqn.primitive.transpose(outs, given, **eqn.params)
+        try:
+            results = eqn.primitive.transpose(outs, given, **eqn.params)
+        except errors.MissingRuleError as error:
+            raise located(error, eqn) from None
         if eqn.primitive.types_axes or eqn.outvars[0].aval.varying:
             avals = [a.aval for a in eqn.invars]
             results = collective.settle(eqn.primitive, eqn.params, avals, [v.aval for v in eqn.outvars], results)
         for atom, cotangent in zip(eqn.invars, results, strict=True):
             give(atom, cotangent)
     return [found.get(v) if v in linear else None for v in jaxpr.invars]
+
+
+def located(error: errors.MissingRuleError, eqn: Equation) -> errors.MissingRuleError:
+    """The error, naming the operation and the user's line."""
+    if error.located:
+        return error
+    avals = ", ".join(a.aval.str_short() for a in eqn.invars)
+    named = errors.MissingRuleError(f"{eqn.primitive.name}({avals}) at {format_source(eqn.source)}: {error}")
+    named.located = True
+    return named
 
 
 def transpose_jaxpr(

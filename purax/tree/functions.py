@@ -57,8 +57,23 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Leaf], 
     --------
     >>> tree_flatten({"b": [1, 2], "a": 3})[0]
     [3, 1, 2]
+
+    Raises
+    ------
+    RecursionError
+        The tree contains itself, or is nested too deep.
     """
-    return _registry_flatten(tree, is_leaf)
+    try:
+        return _registry_flatten(tree, is_leaf)
+    except SystemError as error:
+        if not isinstance(error.__cause__, RecursionError):
+            raise
+        message = explain(
+            f"a tree of type {type(tree).__name__} is nested deeper than Python's recursion limit",
+            "it contains itself, or is a long chain of nodes",
+            "pass a tree without cycles; a chain is better kept as one list",
+        )
+    raise RecursionError(message)
 
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Leaf]) -> Any:
@@ -81,12 +96,12 @@ def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Leaf]) -> Any:
 
 def tree_leaves(tree: Any, is_leaf: IsLeaf | None = None) -> list[Leaf]:
     """Return the leaves of a tree, in the order of `tree_flatten`."""
-    return _registry_flatten(tree, is_leaf)[0]
+    return tree_flatten(tree, is_leaf)[0]
 
 
 def tree_structure(tree: Any, is_leaf: IsLeaf | None = None) -> PyTreeDef:
     """Return the structure of a tree."""
-    return _registry_flatten(tree, is_leaf)[1]
+    return tree_flatten(tree, is_leaf)[1]
 
 
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | None = None) -> Any:
@@ -118,7 +133,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | Non
     >>> tree_map(lambda x, y: x + y, {"a": 1}, {"a": 2})
     {'a': 3}
     """
-    leaves, treedef = _registry_flatten(tree, is_leaf)
+    leaves, treedef = tree_flatten(tree, is_leaf)
     if not rest:
         return treedef.unflatten([f(leaf) for leaf in leaves])
     columns = [leaves]

@@ -261,3 +261,8 @@ def test_updates_in_a_loop_are_made_in_place(loop):
         line for line in compiled.as_text().splitlines() if " copy(" in line and "[1000]" in line.split(" copy(")[0]
     ]
     assert copies == []
+
+
+def test_a_negative_number_of_steps_is_refused():
+    with pytest.raises(ValueError, match="must not be negative, got -1"):
+        lax.scan(lambda c, x: (c, x), 0.0, None, length=-1)

@@ -73,3 +73,10 @@ def test_the_tangents_of_integers_take_part_in_nothing():
     assert zeros.dtype == purax.float0
     with pytest.raises(TypeError, match="by design"):
         purax.lax.neg(zeros)
+
+
+def test_a_type_is_no_array():
+    struct = purax.ShapeDtypeStruct((2,), np.float32)
+    for use in (purax.jit(lambda x: x), pnp.sin, np.asarray, purax.grad(lambda x: x.sum())):
+        with pytest.raises(errors.NonArrayArgumentError, match="eval_shape"):
+            use(struct)

@@ -170,3 +170,16 @@ def test_the_holders_of_a_leaked_value_are_named():
         purax.vmap(keep)(pnp.arange(3))
     text = str(caught.value)
     assert "which closes over it" in text and "['key']" in text and "<Holder" in text
+
+
+def test_a_primitive_may_be_evaluated_the_users_way():
+    calls, own = [], lax.sin_p.impl
+    assert float(own(0.0)) == 0
+    lax.sin_p.def_impl(lambda x: calls.append(x) or own(x))
+    try:
+        assert float(lax.sin(0.5)) == float(own(0.5))
+    finally:
+        lax.sin_p.def_impl(own)
+    lax.sin(0.5)
+    assert len(calls) == 1
+    assert [float(x) for x in lax.top_k_p.impl(np.ones(3, np.float32), k=1, axis=0)] == [1, 0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import purax
-from purax import errors
+from purax import errors, lax
 from purax.primitives import elementwise, reducer, reduction
 from tests.laws.sample import BadSample, Sample
 
@@ -129,3 +129,13 @@ def test_reduce_says_what_is_wrong_with_the_function():
         reducer.reduce(X, 0.0, lambda a, b: elementwise.gt(a, b), (0,))
     with pytest.raises(errors.ShapeError, match="structure"):
         reducer.reduce((X,), 0.0, elementwise.add, (0,))
+
+
+def test_sums_of_narrow_floats_may_be_forbidden():
+    x = np.ones((1, 3), ml_dtypes.bfloat16)
+    with purax.allow_f16_reductions(False):
+        assert lax.reduce_sum(x, (0,)).shape == (3,)
+        for call in (lax.reduce_sum, purax.jit(lax.reduce_sum, static_argnums=1)):
+            with pytest.raises(ValueError, match="allow_f16_reductions"):
+                call(x, (1,))
+    assert float(purax.jit(lax.reduce_sum, static_argnums=1)(x, (1,))[0]) == 3

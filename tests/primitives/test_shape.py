@@ -4,7 +4,8 @@
 import numpy as np
 import pytest
 
-from purax import errors, jit
+import purax
+from purax import errors, jit, lax
 from purax.primitives import joining, shape
 from tests.laws.sample import BadSample, Sample
 
@@ -143,3 +144,11 @@ def test_broadcast_shapes_follows_numpy_and_names_what_does_not_fit():
 def test_negative_sizes_are_refused():
     with pytest.raises(errors.ShapeError, match="non-negative"):
         shape.reshape(_X, (-1,))
+
+
+def test_shapes_are_values_and_examples():
+    np.testing.assert_array_equal(lax.shape_as_value((2, 3)), np.array([2, 3], np.int32))
+    assert lax.shape_as_value(()).shape == (0,)
+    np.testing.assert_array_equal(lax.broadcast_like(np.arange(3), np.zeros((2, 3))), [[0, 1, 2]] * 2)
+    assert isinstance(lax.stage(2), purax.Array) and lax.stage(2).weak_type
+    assert len(purax.make_jaxpr(lambda: lax.stage(2))().eqns) == 1

@@ -5,7 +5,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from purax import errors, jit
+import purax
+from purax import errors, jit, lax
 from purax.core.aval import array_aval
 from purax.primitives import sorting
 from purax.runtime.array import wrap_host
@@ -120,3 +121,16 @@ def test_top_k_counts_nan_as_largest_on_the_host_and_compiled():
     host = sorting.top_k_p.reference(x, k=6, axis=0)[1]
     np.testing.assert_array_equal(jit(lambda v: sorting.top_k(v, 6)[1])(x), host)
     assert host[0] == 1
+
+
+def test_approximate_searches_find_all():
+    x = np.random.default_rng(0).standard_normal((4, 9)).astype(np.float32)
+    values, places = lax.approx_max_k(x, 3, reduction_dimension=0, recall_target=0.5)
+    np.testing.assert_array_equal(values, np.sort(x, 0)[:0:-1])
+    np.testing.assert_array_equal(np.take_along_axis(x, np.asarray(places), 0), values)
+    np.testing.assert_array_equal(lax.approx_min_k(x, 2)[0], np.sort(x, 1)[:, :2])
+    assert purax.grad(lambda x: lax.approx_max_k(x, 1)[0].sum())(x).sum() == 4
+    with pytest.raises(errors.DTypeError, match="real floating"):
+        lax.approx_max_k(np.arange(3), 1)
+    with pytest.raises(ValueError, match="recall_target"):
+        lax.approx_min_k(x, 1, recall_target=0.0)

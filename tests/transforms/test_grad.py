@@ -102,3 +102,10 @@ def test_gradients_within_a_mapped_function_are_each_lane_s_own():
     fun = lambda x, w: pnp.sin(w * x)
     found = purax.vmap(purax.grad(fun, argnums=1), in_axes=(0, None))(pnp.arange(3.0), 0.5)
     np.testing.assert_allclose(found, np.arange(3) * np.cos(0.5 * np.arange(3)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("argnums", ["x", 1.5, None, (0, "y"), (0, 1.0)])
+@pytest.mark.parametrize("transform", [purax.grad, purax.value_and_grad, purax.jacfwd, purax.jacrev, purax.hessian])
+def test_argument_numbers_are_integers(transform, argnums):
+    with pytest.raises(TypeError, match="argnums must be an integer or a sequence of integers"):
+        transform(lambda x, y: x * y, argnums)(1.0, 2.0)

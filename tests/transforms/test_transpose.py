@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import purax
-from purax import lax
+from purax import errors, lax
 from purax import numpy as pnp
 from purax.core import ir
 from purax.core.interpret import eval_jaxpr
@@ -68,3 +68,13 @@ def test_a_jitted_derivative_runs_the_values_once():
     fun = purax.jit(lambda x: pnp.exp(pnp.sin(x)))
     text = str(purax.make_jaxpr(purax.grad(fun))(1.0))
     assert text.count(" exp ") == 1 and text.count(" sin ") == 1 and text.count(" cos ") == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [(pnp.sin, r"^sin\(float32\[\]\) at .*test_transpose.py"), (lambda x: x * x, r"^mul\(.*not linear"), (lambda x: 1 / x, "not linear"),
+     (lambda x: purax.jit(pnp.sin)(x), "^sin"), (lambda x: pnp.dot(x[None], x[None]), "not linear")],
+)  # fmt: skip
+def test_a_function_that_is_not_linear_is_told_with_operation_and_line(function, message):
+    with pytest.raises(errors.MissingRuleError, match=message):
+        purax.linear_transpose(function, 1.0)(1.0)

@@ -128,3 +128,11 @@ def test_structures_can_be_taken_apart_and_put_together():
     assert tree_util.treedef_children(both) == [first, second]
     assert tree_util.treedef_is_leaf(tree.structure(1)) and not tree_util.treedef_is_leaf(first)
     assert tree.is_leaf_structure(tree.structure(1)) and not tree.is_leaf_structure(tree.structure(None))
+
+
+def test_a_tree_that_contains_itself_is_told():
+    cycle = [1]
+    cycle.append(cycle)
+    for use in (tree.flatten, tree.leaves, tree.structure, lambda t: tree.map(abs, t)):
+        with pytest.raises(RecursionError, match="contains itself"):
+            use(cycle)
