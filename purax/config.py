@@ -209,7 +209,6 @@ ACCEPTED: dict[str, tuple[Any, str]] = {
     "jax_captured_constants_report_frames": (0, "large constants become arguments"),
     "jax_embedded_constants_max_bytes": (-1, "large constants become arguments"),
     "jax_use_simplified_jaxpr_constants": (True, _UNUSED),
-    "jax_remove_size_one_mesh_axis_from_type": (False, _UNUSED),
     "jax_sort_devices_by_process_index": (True, _ALWAYS),
     "jax_send_traceback_to_runtime": (False, _UNUSED),
     "jax_experimental_unsafe_xla_runtime_errors": (False, _UNUSED),

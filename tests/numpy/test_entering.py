@@ -99,7 +99,8 @@ def test_functions_take_objects_of_the_array_protocol(function, arguments, wrapp
 
 
 @pytest.mark.parametrize(
-    "enter", [pnp.asarray, pnp.array, purax.device_put, pnp.sum, purax.jit(lambda x: x), lambda x: pnp.zeros(2, x.dtype)]
+    "enter",
+    [pnp.asarray, pnp.array, purax.device_put, pnp.sum, purax.jit(lambda x: x), lambda x: pnp.zeros(2, x.dtype)],
 )
 @pytest.mark.parametrize("dtype", [np.dtypes.StringDType(), "U4", "S4", object, "datetime64[s]"], ids=str)
 def test_what_are_no_numbers_is_refused_by_its_dtype(enter, dtype):
