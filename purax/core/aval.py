@@ -156,7 +156,8 @@ def host_aval(value: Any) -> ShapedArray:
     NonArrayArgumentError
         Arrays cannot have its dtype.
     """
-    refuse_masked(value)
+    if type(value) is not np.ndarray:
+        refuse_masked(value)
     aval = array_aval(value.shape, dtypes.narrow(value.dtype))
     if aval.hlo or aval.dtype == dtypes.float0:
         return aval
@@ -168,7 +169,7 @@ def host_aval(value: Any) -> ShapedArray:
 
 def refuse_masked(value: Any) -> None:
     """Raise MaskedArrayError for a masked array of NumPy."""
-    if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
+    if isinstance(value, np.ma.MaskedArray):
         raise errors.MaskedArrayError(
             errors.explain(
                 f"a masked array of shape {value.shape} and dtype {value.dtype} was given.",

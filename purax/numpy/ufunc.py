@@ -63,6 +63,11 @@ class ufunc(metaclass=_Meta):
     nargs = property(operator.attrgetter("_nargs"))
     identity = property(operator.attrgetter("_identity"))
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__:
+            raise AttributeError(f"{self!r} does not change: its {name} is set once")
+        super().__setattr__(name, value)
+
     def __call__(self, *args: Any, out: None = None, where: None = None) -> Any:
         """Apply to each element of arrays that broadcast."""
         refuse(self.__name__, out=out, where=where)

@@ -16,6 +16,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.core.aval import ShapedArray, array_aval
+from purax.core.hooks import hooks
 from purax.core.operators import Operators
 from purax.lazy import lazy
 from purax.runtime import buffers, client
@@ -362,10 +363,12 @@ class Array(Operators):
         return _restore, (np.array(self.host), self.aval)
 
     def __copy__(self) -> Array:
+        # A host value may be shared, since nobody writes to it; a buffer may not: one of its arrays could be donated.
+        if self._buf is not None:
+            return hooks.numpy.copy(self)  # type: ignore[no-any-return]
         result = Array()
-        result.aval, result._placement = self.aval, self._placement
-        result._np, result._buf = self._np, self._buf
-        if result._np is None and result._buf is None:
+        result.aval, result._placement, result._np, result._buf = self.aval, self._placement, self._np, None
+        if result._np is None:
             raise self._gone()
         return result
 

@@ -31,6 +31,15 @@ def test_repeated_indices_are_applied_one_after_another(name):
     np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
+@pytest.mark.parametrize("attribute", ["nin", "nout", "nargs", "identity", "_func"])
+def test_what_a_ufunc_is_cannot_be_changed(attribute):
+    function = pnp.frompyfunc(lambda x, y: x + y, 2, 1, identity=0)
+    before = getattr(function, attribute)
+    with pytest.raises(AttributeError):
+        setattr(function, attribute, None)
+    assert getattr(function, attribute) is before
+
+
 def test_functions_of_two_scalars_become_ufuncs():
     product = pnp.frompyfunc(lambda a, b: a * b + 1.0, 2, 1, identity=0)
     assert product(pnp.arange(3.0), 2.0).tolist() == [1, 3, 5]

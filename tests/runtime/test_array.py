@@ -10,7 +10,9 @@ import weakref
 import numpy as np
 import pytest
 
+import purax
 from purax import dtypes, errors
+from purax import numpy as pnp
 from purax.core.aval import array_aval
 from purax.runtime import client
 from purax.runtime.array import Array, wrap_buffer, wrap_host
@@ -204,6 +206,17 @@ def test_a_view_of_writable_memory_cannot_be_made_writable(writable):
     array = wrap_host(array_aval((3,), view.dtype), view)
     with pytest.raises(ValueError, match="WRITEABLE"):
         np.asarray(array).setflags(write=True)
+
+
+@pytest.mark.parametrize("size", [3, 20000])
+def test_a_copy_outlives_a_donation_of_its_original(size):
+    for copied in (copy.copy, copy.deepcopy, lambda x: x.copy()):
+        array = pnp.zeros(size) + 1
+        array.unsafe_buffer_pointer()
+        other = copied(array)
+        purax.jit(lambda x: x * 2, donate_argnums=0)(array)
+        assert array.is_deleted() and not other.is_deleted()
+        np.testing.assert_array_equal(other, np.ones(size))
 
 
 # ---- random keys
