@@ -33,6 +33,7 @@ class CustomVmapCall(Primitive):
     run = CustomJvpCall.run
     unfold = CustomJvpCall.unfold
     infer = CustomJvpCall.infer
+    effects = CustomJvpCall.effects
     reference = CustomJvpCall.reference
     lower = CustomJvpCall.lower
 

@@ -19,6 +19,7 @@ from purax.control.check import CODE, Site, Table, check_p, exception_of
 from purax.control.custom_jvp import custom_jvp_call_p
 from purax.control.custom_rules import Rule
 from purax.control.custom_vjp import custom_vjp_call_p
+from purax.control.custom_vmap import custom_vmap_call_p
 from purax.control.program import build
 from purax.control.program_call import jit_p
 from purax.control.remat import remat_linear_p, remat_p
@@ -215,6 +216,15 @@ def _call(d: _Discharge, eqn: Equation, operands: list[Any]) -> Any:
 def _checkpoint(d: _Discharge, eqn: Equation, operands: list[Any]) -> Any:
     jaxpr, table = d.inner(eqn.params["jaxpr"])
     results = eqn.primitive.bind(*operands, **{**eqn.params, "jaxpr": jaxpr})
+    count = len(eqn.outvars)
+    return results[:count], Report(table, results[count], results[count + 1 :])
+
+
+@check_rules.register(custom_vmap_call_p)
+def _without_rule(d: _Discharge, eqn: Equation, operands: list[Any]) -> Any:
+    """A function that reports is mapped as any other: the user's rule gives no report."""
+    jaxpr, table = d.inner(eqn.params["jaxpr"])
+    results = jit_p.bind(*operands, jaxpr=jaxpr, name=jaxpr.name, inline=True)
     count = len(eqn.outvars)
     return results[:count], Report(table, results[count], results[count + 1 :])
 

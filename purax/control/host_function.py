@@ -86,10 +86,10 @@ def checked(result: Any, out_tree: Any, outs: Sequence[Any]) -> tuple[np.ndarray
     Raises
     ------
     CallbackResultError
-        Its structure, a shape or a dtype is another one.
+        The number of its leaves, a shape or a dtype is another one.
     """
     leaves, treedef = tree.flatten(result)
-    if treedef != out_tree:
+    if len(leaves) != len(outs):
         raise errors.CallbackResultError(
             errors.explain(
                 f"the function returned {treedef} where {out_tree} was promised.",

@@ -8,6 +8,7 @@ from typing import Any
 from purax.control.branch import cond_p
 from purax.control.custom_jvp import custom_jvp_call_p
 from purax.control.custom_vjp import custom_vjp_call_p
+from purax.control.custom_vmap import custom_vmap_call_p
 from purax.control.program import build, permuted
 from purax.control.program_call import jit_p
 from purax.control.remat import remat_linear_p, remat_p
@@ -38,6 +39,7 @@ def _call(eqn: Equation, token: Any) -> Equation:
 @token_rules.register(remat_linear_p)
 @token_rules.register(custom_jvp_call_p)
 @token_rules.register(custom_vjp_call_p)
+@token_rules.register(custom_vmap_call_p)
 def _written_out(eqn: Equation, token: Any) -> Equation:
     """What is written in place when it is lowered is a plain call from here on."""
     jaxpr = with_token_operand(eqn.params["jaxpr"])
