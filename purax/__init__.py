@@ -62,7 +62,7 @@ _hooks.numpy = numpy
 _LAZY = frozenset({
     "core", "data", "dlpack", "dtypes", "events", "flatten_util", "image", "lax", "linen", "nn", "ops",
     "optim", "random", "scipy", "sharding", "stages", "train", "ad_checkpoint", "typing",
-    "custom_batching", "custom_derivatives",
+    "custom_batching", "custom_derivatives", "experimental",
 })  # fmt: skip
 
 

@@ -112,6 +112,7 @@ def stage(
     name: str = "",
     names: Sequence[str] = (),
     kind: str = "jit",
+    embed: bool = False,
 ) -> ClosedJaxpr:
     """Record `fun`, which takes and returns flat sequences of values.
 
@@ -124,8 +125,10 @@ def stage(
         Name of the function and argument paths of the inputs, for messages.
     kind : str
         What the user wrote: "jit", "scan", "vmap", ...
+    embed : bool
+        Write arrays that `fun` captures in place, where nothing can hand them in.
     """
-    trace = StageTrace(current.get(), name, kind)
+    trace = StageTrace(current.get(), name, kind, embed)
     origins = names or [None] * len(avals)  # type: ignore[list-item]
     inputs = [trace.new_input(aval, origin) for aval, origin in zip(avals, origins, strict=True)]
     token = current.set(trace)

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts with the names that `jax.experimental` gives them. Each is loaded when it is first read."""
+
+import importlib as _importlib
+from typing import Any as _Any
+
+__all__ = ["ode"]
+
+
+def __getattr__(name: str) -> _Any:
+    if name in __all__:
+        return _importlib.import_module(f"purax.experimental.{name}")
+    raise AttributeError(f"module 'purax.experimental' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
