@@ -76,7 +76,7 @@ def odeint_event(
     >>> np.allclose(ground.t, np.sqrt(2 * 10 / 9.81), rtol=1e-4)
     True
     """
-    options = {
+    options: dict[str, Any] = {
         "rtol": rtol,
         "atol": atol,
         "mxstep": mxstep,
