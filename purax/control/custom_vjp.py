@@ -269,7 +269,18 @@ class CustomLinear(Primitive):
         values, tangents = operands[:count], operands[count:]
         jaxpr, consts = self._program(values, rule, rebuild, mask, in_avals, out_avals)
         outs = [a.strip_weak() for a in out_avals if is_differentiable(a.dtype)]
-        results = backward_pass(jaxpr, [*consts, *values, *(Linear(a) for a in outs)], tangents)[len(consts) + count :]
+        try:
+            results = backward_pass(jaxpr, [*consts, *values, *(Linear(a) for a in outs)], tangents)[
+                len(consts) + count :
+            ]
+        except (errors.MissingRuleError, errors.ReverseModeError) as error:
+            raise errors.DifferentiationTypeError(
+                errors.explain(
+                    f"can't apply forward-mode differentiation (jvp) to {rule.flat.__name__}.",
+                    f"It has a rule for reverse mode only, which cannot be transposed: {error}",
+                    "Use reverse mode (grad, vjp), or give it a rule by custom_jvp.",
+                )
+            ) from error
         return [zeros_of(a) if c is None else c for c, a in zip(results, outs, strict=True)]
 
     def run(self, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:

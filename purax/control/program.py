@@ -53,7 +53,7 @@ def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int]) -> Jax
 
 
 def build(fun: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str) -> Jaxpr:
-    """Program of a flat function that captures nothing."""
+    """Program of a flat function that captures no tracer; arrays that it captures are written in place."""
     jaxpr, consts = open_constants(stage(fun, avals, name, kind="derived", embed=True))
     if consts:
         raise AssertionError(f"a derived program of {name} captured {len(consts)} constants")

@@ -68,13 +68,6 @@ def named(precision: Any) -> DotAlgorithm | DotAlgorithmPreset | None:
     return DotAlgorithmPreset.__members__.get(precision) if isinstance(precision, str) else None
 
 
-def named(precision: Any) -> DotAlgorithm | DotAlgorithmPreset | None:
-    """The algorithm that stands in the place of a precision, by itself or by its name; None for a precision proper."""
-    if isinstance(precision, (DotAlgorithm, DotAlgorithmPreset)):
-        return precision
-    return DotAlgorithmPreset.__members__.get(precision) if isinstance(precision, str) else None
-
-
 def plan_of(algorithm: Any) -> tuple[Any, Any, Any]:
     """(dtype of the operands or None, dtype of the sum or None, Precision) of an algorithm."""
     if isinstance(algorithm, DotAlgorithm):

@@ -302,3 +302,29 @@ def test_forward_mode_from_a_backward_rule_to_any_order():
     xs = np.array([0.5, 1.5], np.float32)
     np.testing.assert_allclose(purax.vmap(second)(xs), 12 * xs, rtol=1e-5)
     np.testing.assert_allclose(purax.jacfwd(purax.jacfwd(cube, 0), 1)(1.5, 2.0), 3 * 1.5**2, rtol=1e-5)
+
+
+def test_a_backward_rule_in_a_loop_may_use_arrays_of_its_own():
+    @purax.custom_vjp
+    def double(x):
+        return 2.0 * x
+
+    def pull(x, ct):
+        return (ct * lax.scan(lambda total, w: (total + w, None), 0.0 * x, np.array([0.5, 1.5], np.float32))[0],)
+
+    double.defvjp(lambda x: (double(x), x), pull)
+    loop = lambda x: lax.scan(lambda c, _: (double(c), None), x, None, length=3)[0]
+    for transform in (lambda f: f, purax.jit):
+        assert float(transform(purax.grad(loop))(1.0)) == 8
+        assert float(transform(purax.grad(lambda x: purax.grad(loop)(x) * x))(1.0)) == 8
+
+
+def test_forward_mode_of_a_backward_rule_without_transpose_names_the_function():
+    @purax.custom_vjp
+    def halved(x):
+        return x / 2
+
+    pull = lambda _, ct: (lax.while_loop(lambda c: abs(c) > 1.0, lambda c: c / 2, ct),)
+    halved.defvjp(lambda x: (halved(x), None), pull)
+    with pytest.raises(errors.DifferentiationTypeError, match=r"can't apply forward-mode .* halved"):
+        purax.jvp(halved, (1.0,), (1.0,))
