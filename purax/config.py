@@ -578,7 +578,6 @@ allow_f16_reductions: bool
 debug_bounds: bool
 checks: bool
 automatic_checks: tuple[str, ...]
-allow_f16_reductions: bool
 debug_key_reuse: bool
 debug_nans: bool
 debug_infs: bool

@@ -399,7 +399,7 @@ argmin_p = ArgMin("argmin")
 # --- functions ----------------------------------------------------------------------------------------------------------------
 
 
-_HALVES = frozenset((dtypes.float16, dtypes.bfloat16))
+_HALVES = frozenset(map(np.dtype, (dtypes.float16, dtypes.bfloat16)))
 
 
 def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -> Any:

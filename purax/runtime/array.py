@@ -365,7 +365,7 @@ class Array(Operators):
     def __copy__(self) -> Array:
         # A host value may be shared, since nobody writes to it; a buffer may not: one of its arrays could be donated.
         if self._buf is not None:
-            return hooks.numpy.copy(self)  # type: ignore[no-any-return]
+            return hooks.numpy.copy(self)
         result = Array()
         result.aval, result._placement, result._np, result._buf = self.aval, self._placement, self._np, None
         if result._np is None:
