@@ -34,16 +34,19 @@ _FEW_KEYS = 4096
 
 
 def _rounds(k0: Any, k1: Any, x0: Any, x1: Any, one: Any, mask: Any) -> tuple[Any, Any]:
-    """The hash on anything with integer operators; `one` is 1 in each lane, `mask` keeps 32 bits of each lane."""
+    """The hash on anything with integer operators; `one` is 1 in each lane, `mask` keeps 32 bits of each lane.
+
+    Lanes of more than 32 bits need room for the carries of 25 sums: `x0` is cut to its 32 bits at the end only.
+    """
     schedule = (k0, k1, k0 ^ k1 ^ one * _PARITY)
-    x0, x1 = x0 + k0 & mask, x1 + k1 & mask
+    x0, x1 = x0 + k0, x1 + k1 & mask
     for step in range(5):
         for r in _ROTATIONS[step & 1]:
-            x0 = x0 + x1 & mask
-            x1 = (x1 << r | x1 >> 32 - r) & mask ^ x0
-        x0 = x0 + schedule[(step + 1) % 3] & mask
+            x0 = x0 + x1
+            x1 = ((x1 << r | x1 >> 32 - r) ^ x0) & mask
+        x0 = x0 + schedule[(step + 1) % 3]
         x1 = x1 + schedule[(step + 2) % 3] + one * (step + 1) & mask
-    return x0, x1
+    return x0 & mask, x1
 
 
 class Threefry2x32(Primitive):
