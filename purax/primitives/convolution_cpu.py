@@ -50,7 +50,7 @@ def form_of(lhs: Any, rhs: Any, params: dict[str, Any]) -> Form | None:
     out_features, last = rhs.shape[dims.rhs_spec[0]], len(windows) + 1
     if groups > 1:
         inner = rhs.shape[dims.rhs_spec[1]]
-        if inner == 1 and taps > outs:  # the gradient by the kernel for each of many examples
+        if inner == 1 and taps > outs and out_features > groups:  # the gradient by the kernel for each of many examples
             return None
         if inner * taps <= _TAPS and (inner == 1 or out_features == groups):
             return lambda x, k: _depthwise(x, k, dims, windows)

@@ -205,6 +205,8 @@ def test_forms_for_the_processor_are_found():
     assert form(case(normal(1, 4, 4, 8), normal(1, 1, 8, 3), LAST)) is not None
     assert form(case(normal(1, 4, 4, 8), normal(3, 3, 4, 6), LAST, features=2)) is not None
     assert form(case(normal(1, 4, 4, 8), normal(3, 3, 8, 3), LAST)) is None
+    # What vmap makes of the gradient by the kernel for each of two examples: four results from each one's feature.
+    assert form(case(normal(3, 8, 8, 2), normal(6, 6, 1, 8), LAST, features=2)) is None
 
 
 def test_many_groups_are_products_of_matrices():
