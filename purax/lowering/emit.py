@@ -272,7 +272,9 @@ def function_text(
     head = ", ".join(f"{a}: {a.hlo}{' ' + t if t else ''}" for a, t in zip(arguments, attributes, strict=True))
     results = ", ".join(f"{v.hlo}{' ' + t if t else ''}" for v, t in zip(outs, out_attributes, strict=True))
     values = f" {', '.join(map(str, outs))} : {', '.join(v.hlo for v in outs)}" if outs else ""
-    lines = [f"func.func {visibility} @{name}({head}) -> ({results}) {{", *builder.lines, f"return{values}", "}"]
+    if len(outs) != 1 or visibility == "public":  # MLIR prints one result without
+        results = f"({results})"
+    lines = [f"func.func {visibility} @{name}({head}) -> {results} {{", *builder.lines, f"return{values}", "}"]
     return "\n".join(lines)
 
 

@@ -136,6 +136,7 @@ def conv_general_dilated_patches(
     if isinstance(padding, str):
         extents = [dilated(k, d) for k, d in zip(filter_shape, rhs_dilation, strict=True)]
         padding = convolution.padtype_to_pads(sizes[2:], extents, window_strides, padding)
+    padding = convolution.pairs_of(padding)
     x = joining.pad(
         x, operands.scalar(0, aval.dtype),
         [(0, 0, 0), (0, 0, 0), *((low, high, d - 1) for (low, high), d in zip(padding, lhs_dilation, strict=True))],

@@ -388,9 +388,8 @@ def canonical_geometry(
     dimensions, strides = _ints(dimensions, ones), _ints(strides, ones)
     base_dilation, window_dilation = _ints(base_dilation, ones), _ints(window_dilation, ones)
     if isinstance(padding, str) or not isinstance(padding, Sequence):
-        extents = [dilated(n, d) for n, d in zip(sizes, base_dilation, strict=True)]
         windows = [dilated(n, d) for n, d in zip(dimensions, window_dilation, strict=True)]
-        padding = convolution.padtype_to_pads(extents, windows, strides, padding)
+        padding = convolution.padtype_to_pads(sizes, windows, strides, padding)
     return Geometry(dimensions, strides, convolution.pairs_of(padding), base_dilation, window_dilation)
 
 
@@ -433,6 +432,7 @@ def reduce_window(
     window_dimensions, window_strides : sequence of int
         One per axis.
     padding : "VALID", "SAME", "SAME_LOWER" or sequence of (low, high)
+        A name means the padding of the operand without its base dilation.
     base_dilation, window_dilation : sequence of int, optional
         Distance between neighbouring elements of the operand and of the window.
 

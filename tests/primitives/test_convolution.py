@@ -181,6 +181,8 @@ def test_dimension_numbers_are_checked():
     for padding in ("VALID", "SAME", "SAME_LOWER", ((0, 0), (1, 1))):
         with pytest.raises(errors.ShapeError, match="window_strides must be positive"):
             convolution.conv_general_dilated(normal(1, 1, 4, 4), normal(1, 1, 2, 2), (0, 1), padding)
+    with pytest.raises(errors.ShapeError, match="pair for each axis"):
+        convolution_forms.conv_general_dilated_patches(normal(1, 1, 4, 4), (2, 2), (1, 1), (3, 3))
     pads = convolution.padtype_to_pads(np.array([5, 6]), np.array([3, 3]), np.array([2, 1]), "SAME")
     assert all(type(n) is int for pair in pads for n in pair)
 

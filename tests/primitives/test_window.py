@@ -138,3 +138,12 @@ def test_wrong_windows_are_told():
         window.reduce_window(np.ones(3, np.float32), 0.0, elementwise.add, (2,), (1,), (3,))
     with pytest.raises(errors.ShapeError, match="structure of its operands"):
         window.reduce_window(np.ones(3, np.float32), 0.0, lambda x, y: [x + y], (2,), (1,), "VALID")
+
+
+@pytest.mark.parametrize(("padding", "rows"), [("VALID", 3), ("SAME", 3), ("SAME_LOWER", 3), (((0, 1), (0, 0)), 4)])
+def test_padding_by_name_is_that_of_the_operand_before_dilation(padding, rows):
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    got = window.reduce_window(x, 0.0, elementwise.add, (2, 1), (2, 1), padding, base_dilation=(2, 1))
+    spread = np.zeros((8, 6), np.float32)
+    spread[:7:2] = x
+    np.testing.assert_array_equal(got, [spread[2 * i] + spread[2 * i + 1] for i in range(rows)])
