@@ -163,9 +163,9 @@ def _wide(x: Any) -> np.ndarray:
 
 
 def _step(args: Any) -> float:
-    """Where the errors of rounding and of truncation meet, a little to the side of rounding: kinks are rarely stepped over."""
+    """The square root of the precision: more to the side of rounding than of truncation, so that kinks are rarely stepped over."""
     kinds = [_dtype(x) for x in tree.leaves(args) if is_differentiable(_dtype(x))]
-    return float(max((float(dtypes.finfo(kind).eps) for kind in kinds), default=1.0)) ** 0.43
+    return float(max((float(dtypes.finfo(kind).eps) for kind in kinds), default=1.0)) ** 0.5
 
 
 def _difference(f: Callable[..., Any], args: tuple[Any, ...], direction: Any, eps: float | None) -> Any:
