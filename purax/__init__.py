@@ -67,7 +67,7 @@ _hooks.numpy = numpy
 
 # Loaded on first use: most programs need few of them, and import time is a feature.
 _LAZY = frozenset({
-    "core", "data", "debug", "dlpack", "dtypes", "events", "experimental", "flatten_util", "image", "lax", "linen", "nn", "ops",
+    "core", "data", "debug", "dlpack", "dtypes", "events", "experimental", "ffi", "flatten_util", "image", "lax", "linen", "nn", "ops",
     "optim", "random", "scipy", "sharding", "stages", "train", "ad_checkpoint", "typing",
     "api_util", "custom_batching", "custom_derivatives", "extend",
 })  # fmt: skip
