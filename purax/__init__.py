@@ -67,9 +67,9 @@ _hooks.numpy = numpy
 
 # Loaded on first use: most programs need few of them, and import time is a feature.
 _LAZY = frozenset({
-    "core", "data", "debug", "dlpack", "dtypes", "events", "experimental", "flatten_util", "image", "lax", "linen", "nn", "ops",
-    "optim", "random", "scipy", "sharding", "stages", "test_util", "train", "ad_checkpoint", "typing",
-    "api_util", "custom_batching", "custom_derivatives", "extend",
+    "ad_checkpoint", "api_util", "core", "custom_batching", "custom_derivatives", "data", "debug", "dlpack", "dtypes",
+    "events", "experimental", "extend", "ffi", "flatten_util", "image", "lax", "linen", "nn", "ops", "optim", "random",
+    "scipy", "sharding", "stages", "test_util", "train", "typing",
 })  # fmt: skip
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "JAXTypeError",
     "JaxRuntimeError",
     "JaxprTypeError",
+    "KernelError",
     "KeyReuseError",
     "LayerError",
     "MaskedArrayError",
@@ -434,6 +435,15 @@ class TreeMismatchError(PuraxError, ValueError):
     Wrong: ``tree.map(f, {"a": 1}, {"b": 1})``
 
     Right: ``tree.map(f, {"a": 1}, {"a": 2})``
+    """
+
+
+class KernelError(PuraxError, ValueError, NotImplementedError):
+    """A transformation reached a compiled kernel of the user, which has no rule for it.
+
+    Wrong: ``vmap(ffi_call("kernel", result))(xs)``
+
+    Right: ``vmap(ffi_call("kernel", result, vmap_method="sequential"))(xs)``; for derivatives, a `custom_jvp` around the call.
     """
 
 

@@ -165,8 +165,9 @@ def cbrt(x: Any, /) -> Any:
 
 
 def square(x: Any, /) -> Any:
-    """``x * x``, of the same dtype."""
-    return ops.square(_array("square", x))
+    """``x * x``, of the same dtype; booleans are squared as integers."""
+    x = _array("square", x)
+    return ops.square(convert(x, dtypes.default_int()) if dtypes.is_bool(x.aval.dtype) else x)
 
 
 def reciprocal(x: Any, /) -> Any:

@@ -269,7 +269,8 @@ def cov(
         factor = subtract(total, true_divide(multiply(sum(multiply(weights, asarray(aweights))), ddof), total))
     x = subtract(x, ops.broadcast_in_dim(center, x.aval.shape, (0,)))
     scaled = x if weights is None else multiply(x, ops.broadcast_in_dim(weights, x.aval.shape, (1,)))
-    result = true_divide(tensordot(x, conj(scaled), ((1,), (1,))), factor)
+    product = tensordot(x, conj(scaled), ((1,), (1,)))
+    result = true_divide(product, ops.convert_element_type(factor, product.aval.dtype))
     return ops.reshape(result, tuple(n for n in result.aval.shape if n != 1)) if 1 in result.aval.shape else result
 
 

@@ -348,6 +348,16 @@ def register_kernel(name: str, capsule: Any, platform: str, api_version: int = 1
     xla_client.register_custom_call_target(name, capsule, platform=platform, api_version=api_version)
 
 
+def register_type(name: str, registration: Any, platform: str) -> None:
+    """Make a type of state that kernels keep known."""
+    xla_client.register_custom_type(name, registration, platform=platform)
+
+
+def register_batch_partitionable(name: str) -> None:
+    """Tell the partitioner that it may cut the leading axes of the operands of a kernel."""
+    xla_client.register_custom_call_as_batch_partitionable(name)
+
+
 def load_gpu_kernels(platform: str) -> None:
     """Register the kernels that a GPU plugin package brings along; `platform` is `cuda` or `rocm`."""
     target = platform.upper()

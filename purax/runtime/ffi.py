@@ -9,7 +9,10 @@ from typing import Any
 
 from purax.lazy import lazy
 
-__all__ = ["include_dir", "pycapsule", "register_ffi_target", "register_library"]
+__all__ = [
+    "include_dir", "pycapsule", "register_ffi_target", "register_ffi_target_as_batch_partitionable", "register_ffi_type",
+    "register_library",
+]  # fmt: skip
 
 _jaxlib = lazy("purax.runtime._jaxlib")
 _FUNCTION: Any = ctypes.CFUNCTYPE(None).__mro__[1]  # what all functions of ctypes are
@@ -32,6 +35,16 @@ def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: 
     capsule = pycapsule(fn) if isinstance(fn, _FUNCTION) else fn
     target = {"cpu": "cpu", "gpu": "CUDA", "cuda": "CUDA", "rocm": "ROCM"}.get(platform.lower(), platform)
     _jaxlib.register_kernel(name, capsule, target, api_version)
+
+
+def register_ffi_type(name: str, type_registration: Any, platform: str = "cpu") -> None:
+    """Make a type of state that kernels keep between their stages known to the compiler; `name` is unique in the process."""
+    _jaxlib.register_type(name, type_registration, platform)
+
+
+def register_ffi_target_as_batch_partitionable(name: str) -> None:
+    """Say that a kernel works on each index of the leading axes by itself, so that programs over devices may cut these."""
+    _jaxlib.register_batch_partitionable(name)
 
 
 def register_library(path: str | os.PathLike[str] | None, symbols: dict[str, str], platform: str = "cpu") -> Any:

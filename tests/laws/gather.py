@@ -63,6 +63,7 @@ WITHOUT_SAMPLES: dict[str, str] = dict.fromkeys(
 ) | {
     "check": "has no result: it raises, see tests/control/test_check.py",
     "debug_callback": "calls Python, see tests/control/test_debugging.py",
+    "ffi_call": "what a kernel computes is known to its author alone",
     "io_callback": "calls Python, see tests/control/test_callback.py",
     "pure_callback": "calls Python, see tests/control/test_callback.py",
     "name": "means something to checkpoint policies only",

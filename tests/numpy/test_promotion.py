@@ -135,3 +135,20 @@ def test_operands_that_do_not_fit_name_the_line_of_the_user(function):
     for run in (function, jit(function)):
         with pytest.raises((ValueError, OverflowError, IndexError), match=r"at .*test_promotion\.py:\d+"):
             run(x, y)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint32", "float16", "bfloat16", "float32", "complex64"])
+@pytest.mark.parametrize(
+    "name",
+    "cov corrcoef var std mean average median square diff gradient trapezoid convolve cumsum sinc i0 angle".split(),
+)
+def test_no_function_of_one_array_promotes_where_promotion_is_strict(name, dtype):
+    x = pnp.asarray(np.array([1, 0, 1, 1])).astype(dtype)
+    function = getattr(pnp, name)
+    arguments = (x, x) if name == "convolve" else (x,)
+    try:
+        want = purax.eval_shape(function, *arguments)
+    except (TypeError, ValueError):
+        return  # not a function of this dtype
+    with purax.numpy_dtype_promotion("strict"):
+        assert purax.eval_shape(function, *arguments) == want
