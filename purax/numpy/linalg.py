@@ -7,9 +7,10 @@ float32 and rounded back.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ from purax.numpy.shape import broadcast_shapes, broadcast_to, expand_dims, movea
 from purax.numpy.shape import matrix_transpose as matrix_transpose
 from purax.numpy.sorting import argsort
 from purax.primitives import linalg as factors
+from purax.primitives.stop_gradient import stop_gradient
 
 __all__ = [
     "EigResult", "EighResult", "LinAlgError", "QRResult", "SVDResult", "SlogdetResult", "cholesky", "cond", "cross", "det",
@@ -310,19 +312,62 @@ def lstsq(a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = Fal
         x = zeros((n, columns.shape[1]), a.dtype)
     else:
         limit = float(dtypes.finfo(a.dtype).eps) * max(m, n) if rcond is None or rcond < 0 else rcond
-        u, s, vh = svd(a, full_matrices=False)
-        mask = greater(s, limit * s[0]) if limit else greater(s, 0)
-        rank = totals.sum(mask, dtype=np.int32)
-        inverse = where(mask, divide(1, where(mask, s, 1)), 0)[:, None]
-        x = products.matmul(
-            adjoint(vh),
-            multiply(inverse.astype(a.dtype), products.matmul(adjoint(u), columns, precision="highest")),
-            precision="highest",
-        )
+        s, *known = _factors(a, limit)
+        x, rank = _solution(a, columns, *known), totals.sum(not_equal(known[1], 0), dtype=np.int32)
     residuals = totals.sum(square(absolute(subtract(columns, products.matmul(a, x, precision="highest")))), axis=0)
     if numpy_resid and (m <= n or int(rank) < n):
         residuals = zeros(0, real_dtype)
     return (x[:, 0] if b.ndim == 1 else x), residuals, rank, s
+
+
+def _times(*xs: Any) -> Any:
+    return functools.reduce(functools.partial(products.matmul, precision="highest"), xs)
+
+
+def _factors(a: Any, limit: Any, hermitian: bool = False) -> tuple[Any, Any, Any, Any]:
+    """Singular values s, and what `_inverse` needs: u, the inverses [k, 1] of those above limit s[0] (else 0), vh."""
+    u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
+    large = greater(s, multiply(limit, s[..., :1]))
+    inverse = where(large, divide(1, where(large, s, 1)), 0).astype(a.dtype)[..., None]
+    return s, *(stop_gradient(x) for x in (u, inverse, vh))
+
+
+@custom_jvp
+def _inverse(a: Any, u: Any, inverse: Any, vh: Any) -> Any:
+    """The pseudo-inverse p = v diag(inverse) u^H of a."""
+    return _times(adjoint(vh), multiply(inverse, adjoint(u)))
+
+
+@custom_jvp
+def _solution(a: Any, b: Any, u: Any, inverse: Any, vh: Any) -> Any:
+    """p b, without the rounding of p."""
+    return _times(adjoint(vh), multiply(inverse, _times(adjoint(u), b)))
+
+
+def _change(p: Any, a: Any, da: Any, b: Any, x: Any) -> Any:
+    """The tangent of x = p b by that of a, of constant rank (Golub and Pereyra, 1973); it needs none of singular vectors.
+
+    dx = -p da x + p p^H da^H (b - a x) + (1 - p a) da^H p^H x
+    """
+    turned, back = adjoint(da), adjoint(p)
+    outside = _times(turned, back, x)
+    within = _times(back, turned, subtract(b, _times(a, x))) - _times(da, x) - _times(a, outside)
+    return _times(p, within) + outside
+
+
+@_inverse.defjvp
+def _inverse_rule(primals: Any, tangents: Any) -> Any:
+    a, da = primals[0], tangents[0]
+    p = _inverse(*primals)
+    one = broadcast_to(matrices.eye(a.shape[-2], dtype=a.dtype), (*a.shape[:-2], a.shape[-2], a.shape[-2]))
+    return p, _change(p, a, da, one, p)
+
+
+@_solution.defjvp
+def _solution_rule(primals: Any, tangents: Any) -> Any:
+    (a, b, *known), (da, db, *_) = primals, tangents
+    x, p = _solution(*primals), _inverse(a, *known)
+    return x, _times(p, db) + _change(p, a, da, b, x)
 
 
 def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Any:
@@ -346,43 +391,9 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
 
     def invert(x: Any) -> Any:
         limit = 10.0 * max(m, n) * float(dtypes.finfo(x.dtype).eps) if share is None else asarray(share)[..., None]
-        u, s, vh = svd(x, full_matrices=False, hermitian=hermitian)
-        large = greater(s, multiply(limit, s[..., :1]))
-        inverse = where(large, divide(1, where(large, s, 1)), 0)
-        return products.matmul(
-            adjoint(vh), multiply(inverse[..., None].astype(x.dtype), adjoint(u)), precision="highest"
-        )
+        return _inverse(x, *_factors(x, limit, hermitian)[1:])
 
-    return widened(_pinv_with_derivative(invert), a)
-
-
-def _pinv_with_derivative(invert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Attach the derivative of a pseudo-inverse of constant rank, which needs no singular vectors.
-
-    dp = -p da p + p p^H da^H (1 - a p) + (1 - p a) da^H p^H p   (Golub and Pereyra, 1973)
-    """
-
-    @custom_jvp
-    def inverse(a: Any) -> Any:
-        return invert(a)
-
-    @inverse.defjvp
-    def rule(primals: Any, tangents: Any) -> Any:
-        (a,), (da,) = primals, tangents
-        p = inverse(a)
-
-        def times(*xs: Any) -> Any:
-            out = xs[0]
-            for x in xs[1:]:
-                out = products.matmul(out, x, precision="highest")
-            return out
-
-        ph, dah = adjoint(p), adjoint(da)
-        left, right = times(p, ph, dah), times(dah, ph, p)
-        change = subtract(left - times(left, a, p) + right - times(p, a, right), times(p, da, p))
-        return p, change
-
-    return inverse
+    return widened(invert, a)
 
 
 def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Any:

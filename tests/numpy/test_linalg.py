@@ -236,3 +236,28 @@ def test_fourier_transforms_of_nothing_are_empty():
     for name in ("fft", "ifft", "fftn", "ifftn"):
         out = getattr(pnp.fft, name)(np.ones((2, 0), np.float32))
         assert out.shape == (2, 0) and out.dtype == np.complex64
+
+
+def difference(function, x, direction, step=1e-5):
+    """Derivative along a direction, by central differences in float64."""
+    return (np.asarray(function(x + step * direction)) - np.asarray(function(x - step * direction))) / (2 * step)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [np.eye(3), 2 * np.eye(4, 3), 3 * np.eye(3, 4), np.ones((3, 3)) + np.eye(3)],
+    ids=["square", "tall", "wide", "pair"],
+)
+def test_least_squares_are_differentiable_where_singular_values_repeat(matrix):
+    with purax.enable_x64(True):
+        draw = np.random.default_rng(0).normal
+        direction, right = draw(size=matrix.shape), draw(size=(matrix.shape[0], 2))
+
+        def solve(a):
+            return linalg.lstsq(a, right)[0]
+
+        change = purax.jvp(solve, (matrix,), (direction,))[1]
+        np.testing.assert_allclose(change, difference(solve, matrix, direction), atol=1e-7)
+        gradient = purax.grad(lambda a: (solve(a) ** 2).sum())
+        second = purax.jvp(gradient, (matrix,), (direction,))[1]
+        np.testing.assert_allclose(second, difference(gradient, matrix, direction), atol=1e-5)

@@ -18,7 +18,7 @@ from purax.primitives import linalg as factors
 
 __all__ = [
     "cho_factor", "cho_solve", "cholesky", "det", "eigh", "eigh_tridiagonal", "hessenberg", "inv", "lu", "lu_factor", "lu_solve",
-    "polar", "qr", "qr_multiply", "rsf2csf", "schur", "solve", "solve_triangular", "svd",
+    "qr", "qr_multiply", "rsf2csf", "schur", "solve", "solve_triangular", "svd",
 ]  # fmt: skip
 
 
@@ -419,29 +419,3 @@ def hessenberg(a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check
         return h, q
 
     return widened(reduce, a)
-
-
-def polar(
-    a: Any, side: str = "right", *, method: str = "qdwh", eps: float | None = None, max_iterations: int | None = None
-) -> tuple[Any, Any]:
-    """(u, p) with a = u p (side "right") or a = p u ("left"): u with orthonormal columns or rows, p positive semidefinite.
-
-    Parameters
-    ----------
-    a : inexact[m, n]
-    method : "qdwh" or "svd"
-        Both names give the singular value decomposition, which needs no `eps` and `max_iterations`.
-    """
-    if side not in ("right", "left"):
-        raise ValueError(f"The argument `side` must be either 'right' or 'left', got {side!r}.")
-    if method not in ("qdwh", "svd"):
-        raise ValueError(f"Unknown polar decomposition method {method}.")
-    a = matrices_of("linalg.polar", a)
-
-    def decompose(x: Any) -> tuple[Any, Any]:
-        u, s, vh = factors.svd(x, full_matrices=False)
-        s = s[..., None, :].astype(x.dtype)
-        p = times(adjoint(vh) * s, vh) if side == "right" else times(u * s, adjoint(u))
-        return times(u, vh), p
-
-    return widened(decompose, a)
