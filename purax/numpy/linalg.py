@@ -170,7 +170,17 @@ def svd(
 
 
 def svdvals(x: Any, /) -> Any:
-    """Singular values of matrices [..., m, n], in decreasing order."""
+    """Singular values of matrices.
+
+    Parameters
+    ----------
+    x : array [..., m, n]
+
+    Returns
+    -------
+    float[..., min(m, n)]
+        In decreasing order.
+    """
     return svd(x, compute_uv=False)
 
 
@@ -184,26 +194,75 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
         Triangle that is read when `symmetrize_input` is off.
     """
     if UPLO not in (None, "L", "U"):
-        raise ValueError(f"UPLO must be one of None, 'L', or 'U', got {UPLO!r}")
+        raise ValueError(f"eigh: UPLO names a triangle, 'L' or 'U', got {UPLO!r}")
     a = matrices_of("linalg.eigh", a, True)
     v, w = widened(lambda x: factors.eigh(x, lower=UPLO != "U", symmetrize_input=symmetrize_input), a)
     return EighResult(w, v)
 
 
 def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Any:
-    """Ascending eigenvalues of Hermitian matrices [..., n, n]."""
+    """Eigenvalues of Hermitian matrices.
+
+    Parameters
+    ----------
+    a : array [..., n, n]
+    UPLO : "L" or "U"
+        Triangle that is read when `symmetrize_input` is off.
+    symmetrize_input : bool
+        Use the Hermitian part of `a`.
+
+    Returns
+    -------
+    float[..., n]
+        Ascending.
+
+    Raises
+    ------
+    ShapeError
+        The matrices are not square.
+    """
     return eigh(a, UPLO, symmetrize_input).eigenvalues
 
 
 def eig(a: Any) -> EigResult:
-    """Complex eigenvalues and right eigenvectors (columns of unit length) of matrices [..., n, n]."""
+    """Eigenvalues and right eigenvectors of matrices.
+
+    Parameters
+    ----------
+    a : array [..., n, n]
+
+    Returns
+    -------
+    EigResult(eigenvalues complex[..., n], eigenvectors complex[..., n, n])
+        The vectors are columns of unit length. Their derivatives keep the length, and the largest entry real.
+
+    Raises
+    ------
+    ShapeError
+        The matrices are not square.
+    """
     a = _wide(matrices_of("linalg.eig", a, True))
     w, v = factors.eig(a, compute_left_eigenvectors=False)
     return EigResult(w, v)
 
 
 def eigvals(a: Any) -> Any:
-    """Complex eigenvalues of matrices [..., n, n]."""
+    """Eigenvalues of matrices.
+
+    Parameters
+    ----------
+    a : array [..., n, n]
+
+    Returns
+    -------
+    complex[..., n]
+        In no particular order.
+
+    Raises
+    ------
+    ShapeError
+        The matrices are not square.
+    """
     a = _wide(matrices_of("linalg.eigvals", a, True))
     return factors.eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
@@ -216,7 +275,22 @@ def _wide(x: Any) -> Any:
 
 
 def det(a: Any) -> Any:
-    """Determinants of matrices [..., n, n]; the gradient (the cofactors) is right at singular matrices too."""
+    """Determinants of matrices.
+
+    Parameters
+    ----------
+    a : array [..., n, n]
+
+    Returns
+    -------
+    array [...]
+        Its gradient, the cofactors, is right at singular matrices too.
+
+    Raises
+    ------
+    ShapeError
+        The matrices are not square.
+    """
     return widened(factors.det, matrices_of("linalg.det", a, True))
 
 
@@ -230,7 +304,7 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     """
     a = matrices_of("linalg.slogdet", a, True)
     if method not in (None, "lu", "qr"):
-        raise ValueError(f"Unknown slogdet method '{method}'. Supported methods are 'lu' (`None`), and 'qr'.")
+        raise ValueError(f"slogdet: method is 'lu' (the default) or 'qr', got {method!r}")
     if method == "qr":
         return widened(_slogdet_by_qr, a)
     return widened(lambda x: SlogdetResult(*factors.slogdet(x)), a)
@@ -249,7 +323,22 @@ def _slogdet_by_qr(x: Any) -> SlogdetResult:
 
 
 def inv(a: Any) -> Any:
-    """Inverses of matrices [..., n, n]; inf or NaN for singular ones."""
+    """Inverses of matrices, by LU with partial pivoting.
+
+    Parameters
+    ----------
+    a : array [..., n, n]
+
+    Returns
+    -------
+    array [..., n, n]
+        inf or NaN for singular matrices.
+
+    Raises
+    ------
+    ShapeError
+        The matrices are not square.
+    """
     a = matrices_of("linalg.inv", a, True)
     n = a.aval.shape[-1]
     return widened(lambda x: factors.linear_solve(x, broadcast_to(matrices.eye(n, dtype=x.dtype), x.shape)), a)
@@ -270,7 +359,7 @@ def solve(a: Any, b: Any) -> Any:
     """
     a, b = inexact("linalg.solve", a, b)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise errors.ShapeError(f"left-hand array must have shape [..., n, n], got {a.shape}")
+        raise errors.ShapeError(f"solve takes square matrices a[..., n, n], got shape {a.shape}")
     vector = b.ndim == 1
     column = expand_dims(b, 1) if vector else b
     if column.ndim < 2 or column.shape[-2] != a.shape[-1]:
@@ -382,7 +471,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
         `a` is Hermitian.
     """
     if rtol is not None and rcond is not None:
-        raise ValueError("pinv: only one of rtol and rcond may be specified.")
+        raise ValueError("pinv: rtol and rcond are two names of one limit; give one of them")
     a = matrices_of("linalg.pinv", a, hermitian)
     share = rtol if rtol is not None else rcond
     m, n = a.shape[-2:]
@@ -408,7 +497,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
         Limit itself.
     """
     if rtol is not None and tol is not None:
-        raise ValueError("matrix_rank: only one of tol or rtol may be specified.")
+        raise ValueError("matrix_rank: tol and rtol both set the limit; give one of them")
     (M,) = inexact("linalg.matrix_rank", M)
     if M.ndim < 2:
         return totals.any(not_equal(M, 0)).astype(np.int32)
@@ -423,15 +512,33 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
 
 
 def matrix_power(a: Any, n: int) -> Any:
-    """Integer powers of matrices [..., n, n], negative ones of the inverse, by repeated squaring."""
+    """Integer powers of matrices, by repeated squaring.
+
+    Parameters
+    ----------
+    a : array [..., n, n]
+    n : int
+        Negative powers are those of the inverse.
+
+    Returns
+    -------
+    array [..., n, n]
+
+    Raises
+    ------
+    ShapeError
+        The matrices are not square.
+    TypeError
+        `n` is no int.
+    """
     check_arraylike("linalg.matrix_power", a)
     a = as_operand(a)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise errors.ShapeError(f"Argument to matrix_power must have shape [..., n, n], got {a.shape}")
+        raise errors.ShapeError(f"matrix_power takes square matrices [..., n, n], got shape {a.shape}")
     try:
         n = operator.index(n)
     except TypeError:
-        raise TypeError(f"exponent must be an integer, got {n!r}") from None
+        raise TypeError(f"matrix_power: the exponent n counts factors, so it is an int, got {n!r}") from None
     if n < 0:
         a, n = inv(a), -n
     if n == 0:
@@ -447,10 +554,30 @@ def matrix_power(a: Any, n: int) -> Any:
 
 
 def cond(x: Any, p: Any = None) -> Any:
-    """Condition number: ratio of the extreme singular values (p None, 2 or -2), else norm(x, p) norm(inv(x), p)."""
+    """Condition numbers of matrices.
+
+    Parameters
+    ----------
+    x : array [..., m, n]
+    p : None, 2, -2, or an order of `norm`
+        None and 2: the ratio of the largest to the least singular value; -2: its inverse; others: norm(x, p) norm(inv(x), p),
+        of square matrices.
+
+    Returns
+    -------
+    float[...]
+        inf for singular matrices.
+
+    Raises
+    ------
+    LinAlgError
+        Matrices without elements.
+    ShapeError
+        Matrices that are not square, with other orders than 2 and -2.
+    """
     x = matrices_of("linalg.cond", x)
     if x.size == 0 and 0 in x.shape[-2:]:
-        raise LinAlgError("cond is not defined on empty arrays")
+        raise LinAlgError(f"cond: matrices without elements have no singular values, got shape {x.shape}")
     if p in (None, 2, -2):
         s = svd(x, compute_uv=False)
         out = divide(s[..., 0], s[..., -1]) if p != -2 else divide(s[..., -1], s[..., 0])
@@ -466,12 +593,35 @@ def cond(x: Any, p: Any = None) -> Any:
 
 
 def matmul(x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """Matrix product, as `purax.numpy.matmul`."""
+    """Products of matrices; see `purax.numpy.matmul`.
+
+    Parameters
+    ----------
+    x1, x2 : array [..., m, k], [..., k, n]
+    precision : Precision, optional
+    preferred_element_type : dtype, optional
+
+    Returns
+    -------
+    array [..., m, n]
+    """
     return products.matmul(x1, x2, precision=precision, preferred_element_type=preferred_element_type)
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """Sum of conj(x1) x2 along one axis."""
+    """Sums of conj(x1) x2 along one axis.
+
+    Parameters
+    ----------
+    x1, x2 : arrays that broadcast
+    axis : int
+    precision : Precision, optional
+    preferred_element_type : dtype, optional
+
+    Returns
+    -------
+    array without the axis
+    """
     return products.vecdot(x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type)
 
 
@@ -485,53 +635,136 @@ def tensordot(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Any:
-    """Sum of products over several axes, as `purax.numpy.tensordot`."""
+    """Sums of products over several axes; see `purax.numpy.tensordot`.
+
+    Parameters
+    ----------
+    x1, x2 : arrays
+    axes : int or (sequence of int, sequence of int)
+        The last axes of x1 with the first of x2, or pairs of axes.
+    precision : Precision, optional
+    preferred_element_type : dtype, optional
+    out_sharding : Sharding, optional
+
+    Returns
+    -------
+    array
+        The other axes of x1, then those of x2.
+    """
     return products.tensordot(x1, x2, axes=axes, precision=precision, preferred_element_type=preferred_element_type)
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """Vector product of 3-vectors along one axis."""
+    """Vector products of 3-vectors.
+
+    Parameters
+    ----------
+    x1, x2 : arrays that broadcast, of size 3 along the axis
+    axis : int
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ShapeError
+        Another size along the axis.
+    """
     check_arraylike("linalg.cross", x1, x2)
     x1, x2 = as_operand(x1), as_operand(x2)
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
         raise errors.ShapeError(
-            f"Both input arrays must be (arrays of) 3-dimensional vectors, but they are {x1.shape[axis]} and {x2.shape[axis]} dimensional instead."
+            f"cross takes vectors of three entries along axis {axis}, got {x1.shape[axis]} and {x2.shape[axis]}"
         )
     return products.cross(x1, x2, axis=axis)
 
 
 def outer(x1: Any, x2: Any, /) -> Any:
-    """Products of all pairs of elements of two vectors."""
+    """Products of all pairs of elements of two vectors.
+
+    Parameters
+    ----------
+    x1, x2 : array [m], [n]
+
+    Returns
+    -------
+    array [m, n]
+
+    Raises
+    ------
+    ShapeError
+        They are no vectors.
+    """
     check_arraylike("linalg.outer", x1, x2)
     x1, x2 = as_operand(x1), as_operand(x2)
     if x1.ndim != 1 or x2.ndim != 1:
-        raise errors.ShapeError(
-            f"Input arrays must be one-dimensional, but they are x1.ndim={x1.ndim} x2.ndim={x2.ndim}"
-        )
+        raise errors.ShapeError(f"outer takes two vectors, got shapes {x1.shape} and {x2.shape}")
     return products.outer(x1, x2)
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Any:
-    """Diagonals of matrices (last two axes)."""
+    """Diagonals of matrices.
+
+    Parameters
+    ----------
+    x : array [..., m, n]
+    offset : int
+        Above (positive) or below the main diagonal.
+
+    Returns
+    -------
+    array [..., k]
+    """
     return matrices.diagonal(x, offset=offset, axis1=-2, axis2=-1)
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    """Sums of the diagonals of matrices (last two axes)."""
+    """Sums of the diagonals of matrices.
+
+    Parameters
+    ----------
+    x : array [..., m, n]
+    offset : int
+        Above (positive) or below the main diagonal.
+    dtype : dtype, optional
+        Of the sums.
+
+    Returns
+    -------
+    array [...]
+    """
     return matrices.trace(x, offset=offset, axis1=-2, axis2=-1, dtype=dtype)
 
 
 def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
-    """Product of two or more matrices (first and last may be vectors), in the order with the fewest multiplications."""
+    """Product of several matrices, in the order with the fewest multiplications.
+
+    Parameters
+    ----------
+    arrays : sequence of two or more arrays
+        The first and the last may be vectors.
+    precision : Precision, optional
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ValueError
+        Fewer than two arrays.
+    ShapeError
+        Other ranks, or sizes that do not fit.
+    """
     check_arraylike("linalg.multi_dot", *arrays)
     values = [as_operand(a) for a in arrays]
     if len(values) < 2:
-        raise ValueError(f"multi_dot requires at least two arrays; got len(arrays)={len(values)}")
+        raise ValueError(f"multi_dot multiplies two or more arrays, got {len(values)}")
     ends = (values[0].ndim, values[-1].ndim)
     if any(n not in (1, 2) for n in ends) or any(v.ndim != 2 for v in values[1:-1]):
         raise errors.ShapeError(
-            "multi_dot: input arrays must all be two-dimensional, except for the first and last array which may be 1 or 2 dimensional. "
-            f"Got array shapes {[v.shape for v in values]}"
+            f"multi_dot takes matrices, of which the first and last may be vectors, got shapes {[v.shape for v in values]}"
         )
     sizes = [
         1 if ends[0] == 1 else values[0].shape[0],
@@ -541,7 +774,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
     inner = [v.shape[-1] for v in values[:-1]]
     if inner != [v.shape[0] for v in values[1:]]:
         raise errors.ShapeError(
-            f"multi_dot: last dimension of each array must match first dimension of following array. Got array shapes {[v.shape for v in values]}"
+            f"multi_dot: each array needs as many columns as the next has rows, got shapes {[v.shape for v in values]}"
         )
     order = _chain_order(sizes)
 
@@ -568,12 +801,31 @@ def _chain_order(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
 
 
 def tensorinv(a: Any, ind: int = 2) -> Any:
-    """Inverse of a tensor as a linear map from its first `ind` axes to the others."""
+    """Inverse of a tensor as a linear map from its last axes to its first.
+
+    Parameters
+    ----------
+    a : array
+        The products of its first `ind` and of its other sizes are equal.
+    ind : int
+
+    Returns
+    -------
+    array
+        The other axes of `a`, then the first.
+
+    Raises
+    ------
+    ShapeError
+        The products of sizes differ.
+    ValueError
+        `ind` is below 1.
+    """
     check_arraylike("linalg.tensorinv", a)
     a = as_operand(a)
     ind = operator.index(ind)
     if ind <= 0:
-        raise ValueError(f"ind must be a positive integer; got {ind}")
+        raise ValueError(f"tensorinv: ind counts the first axes, at least one, got {ind}")
     first, rest = a.shape[:ind], a.shape[ind:]
     if math.prod(first) != math.prod(rest):
         raise errors.ShapeError(f"product of dimensions {first} and {rest} must be equal, got shape {a.shape}")
@@ -581,7 +833,26 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 
 
 def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Any:
-    """Solution x of tensordot(a, x, x.ndim) = b; `axes` of `a` are moved to its end first."""
+    """Solution x of tensordot(a, x, x.ndim) = b.
+
+    Parameters
+    ----------
+    a : array
+        Its first axes are those of `b`, the product of the others is the size of `b`.
+    b : array
+    axes : sequence of int, optional
+        Axes of `a` that are moved to its end first.
+
+    Returns
+    -------
+    array
+        Of the other sizes of `a`.
+
+    Raises
+    ------
+    ShapeError
+        The sizes do not fit.
+    """
     check_arraylike("linalg.tensorsolve", a, b)
     a, b = as_operand(a), as_operand(b)
     if axes is not None:

@@ -440,7 +440,28 @@ def eig(
 def schur(
     x: Any, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False, select_callable: Any = None
 ) -> tuple[Any, ...]:
-    """Schur form T of inexact[..., n, n], and the vectors Z with x = Z T Z^H."""
+    """Schur form of matrices, x = Z T Z^H.
+
+    Parameters
+    ----------
+    x : inexact[..., n, n]
+    compute_schur_vectors : bool
+    sort_eig_vals : False
+    select_callable : None
+
+    Returns
+    -------
+    T : inexact[..., n, n]
+        Triangular; with 2 by 2 blocks for complex pairs of eigenvalues of real matrices.
+    Z : inexact[..., n, n]
+        If `compute_schur_vectors`.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+    ValueError
+        Eigenvalues are to be sorted.
+    """
     if sort_eig_vals or select_callable is not None:
         raise ValueError(
             "schur: LAPACK can sort eigenvalues only by calling back into Python; sort them afterwards instead"

@@ -66,9 +66,9 @@ def polar(
     N. J. Higham, "Functions of matrices" (2008), chapter 8.
     """
     if side not in ("right", "left"):
-        raise ValueError(f"The argument `side` must be either 'right' or 'left', got {side!r}.")
+        raise ValueError(f"polar: side is 'right' or 'left', got {side!r}")
     if method not in ("qdwh", "svd"):
-        raise ValueError(f"Unknown polar decomposition method {method}.")
+        raise ValueError(f"polar: method is 'qdwh' or 'svd', got {method!r}")
     a = matrices_of("linalg.polar", a)
 
     def decompose(x: Any) -> tuple[Any, Any]:
