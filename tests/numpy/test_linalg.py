@@ -54,7 +54,7 @@ def test_wrong_orders_and_axes_are_told():
         linalg.norm(A, "bad")
     with pytest.raises(ValueError, match="Invalid order 'fro' for vector norm"):
         linalg.norm(A[0], "fro")
-    with pytest.raises(ValueError, match="Improper number of axes"):
+    with pytest.raises(ValueError, match="two different axes"):
         linalg.norm(S, axis=(0, 1, 2))
     with pytest.raises(ValueError, match="must have shape"):
         linalg.inv(A)
@@ -158,7 +158,7 @@ def test_products():
     close(linalg.trace(S), np.trace(S, axis1=1, axis2=2))
     close(linalg.diagonal(S, offset=1), np.diagonal(S, 1, 1, 2))
     close(linalg.matrix_norm(S, ord="nuc"), np.linalg.matrix_norm(S, ord="nuc"))
-    with pytest.raises(ValueError, match="one-dimensional"):
+    with pytest.raises(ValueError, match="takes two vectors"):
         linalg.outer(A, x)
 
 
@@ -205,7 +205,7 @@ def test_frequencies_and_shifts():
 
 
 def test_wrong_transforms_are_told():
-    with pytest.raises(errors.DTypeError, match="only real valued"):
+    with pytest.raises(errors.DTypeError, match="takes real data"):
         fft.rfft(Z)
     with pytest.raises(ValueError, match="repeated axes"):
         fft.fftn(X, axes=(0, 0))
@@ -221,7 +221,7 @@ def test_wrong_transforms_are_told():
     "function, names", [(pnp.linalg.pinv, ("rtol", "rcond")), (pnp.linalg.matrix_rank, ("rtol", "tol"))]
 )
 def test_two_names_of_one_limit_cannot_be_given_together(function, names):
-    with pytest.raises(ValueError, match="only one of"):
+    with pytest.raises(ValueError, match="give one of them"):
         function(np.eye(2, dtype=np.float32), **dict.fromkeys(names, 0.1))
 
 

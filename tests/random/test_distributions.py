@@ -140,7 +140,7 @@ def test_permutations_hold_every_element_once():
     np.testing.assert_array_equal(np.sort(apart, 1), x)
     chosen = np.asarray(random.choice(KEY, 20, (20,), replace=False))
     assert sorted(chosen.tolist()) == list(range(20))
-    with pytest.raises(ValueError, match="larger sample"):
+    with pytest.raises(ValueError, match="without replacement"):
         random.choice(KEY, 3, (4,), replace=False)
     with pytest.raises(TypeError, match="traced"):
         purax.jit(lambda n: random.permutation(KEY, n))(5)
