@@ -211,7 +211,7 @@ def glu(x: Any, axis: int = -1) -> Any:
     axis = shapes.canonical_axis(axis, x.aval.ndim)
     size = x.aval.shape[axis]
     if size % 2:
-        raise ValueError(f"glu: the axis size must be divisible by 2, got {size}")
+        raise ValueError(f"glu halves the axis {axis}, whose size {size} is odd")
     first, second = shapes.split(x, [size // 2] * 2, axis)
     return first * elementwise.logistic(second)
 
@@ -253,12 +253,12 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> A
     aval = aval_of(places)
     if not dtypes.is_integer(aval.dtype):
         warnings.warn(
-            f"one_hot input should be integer-typed; got dtype={aval.dtype}", DeprecationWarning, stacklevel=2
+            f"one_hot takes places, which are integers, and was given {aval.dtype}", DeprecationWarning, stacklevel=2
         )
     if not isinstance(axis, (int, np.integer)):
         if axis_size(axis) != num_classes:
             raise ValueError(
-                f"Expected num_classes to match the size of axis {axis}, but {num_classes} != {axis_size(axis)}"
+                f"one_hot over the named axis {axis} gives one class to each of its {axis_size(axis)} lanes, but num_classes is {num_classes}"
             )
         return cast.convert_element_type(places == collective.axis_index(axis), dtype)
     axis = shapes.canonical_axis(axis, aval.ndim + 1)

@@ -125,7 +125,9 @@ def dot_product_attention(
     _check(key_value_seq_lengths, (batch,), np.int32, "key_value_seq_lengths")
     t, n = query.shape[1:3]
     if n % heads:
-        raise ValueError(f"The number of query heads must be a multiple of key/value heads, but got {n} vs {heads}")
+        raise ValueError(
+            f"each of the {heads} key heads serves as many query heads as the others, but there are {n} query heads"
+        )
     groups = n // heads
     query = shapes.reshape(query, (batch, t, heads, groups, size))
     products = pnp.einsum(

@@ -97,8 +97,8 @@ def _fans(shape: tuple[int, ...], in_axis: Any, out_axis: Any, batch_axis: Any) 
     """How many inputs an output has, and how many outputs an input."""
     if in_axis == -2 and len(shape) <= 1:
         raise ValueError(
-            f"Can't compute input and output sizes of a {len(shape)}-dimensional weights tensor with default in_axis. "
-            "Must be at least 2D or specify in_axis explicitly."
+            f"weights of shape {shape} have no axis -2 that inputs come from: "
+            "name the axis by in_axis, or give the weights two axes"
         )
     inputs, outputs = _size(shape, in_axis), _size(shape, out_axis)
     field = math.prod(shape) / inputs / outputs / _size(shape, batch_axis)
@@ -162,7 +162,7 @@ def variance_scaling(
         shape, dtype = shapes.canonical_shape(shape), _dtype(dtype)
         fans = _fans(shape, in_axis, out_axis, batch_axis)
         if mode not in _MODES:
-            raise ValueError(f"invalid mode for variance scaling initializer: {mode}")
+            raise ValueError(f"variance_scaling: mode must be one of {sorted(_MODES)}, got {mode!r}")
         variance = _number(scale / _MODES[mode](*fans), dtype)
         real = not dtypes.is_complex(dtype)
         if distribution == "truncated_normal":
@@ -176,7 +176,9 @@ def variance_scaling(
             if real:
                 return placed(random.uniform(key, shape, dtype, -1) * pnp.sqrt(3 * variance), out_sharding)
             return placed(_disc(key, shape, dtype, None) * pnp.sqrt(variance), out_sharding)
-        raise ValueError(f"invalid distribution for variance scaling initializer: {distribution}")
+        raise ValueError(
+            f"variance_scaling: distribution must be normal, truncated_normal or uniform, got {distribution!r}"
+        )
 
     return init
 
@@ -235,7 +237,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         shape, dtype = shapes.canonical_shape(shape), _dtype(dtype)
         if len(shape) < 2:
-            raise ValueError("orthogonal initializer requires at least a 2D shape")
+            raise ValueError(f"orthogonal makes matrices, and the shape {shape} has fewer than two axes")
         if 0 in shape:
             return placed(pnp.zeros(shape, dtype), out_sharding)
         axis = shapes.canonical_axis(column_axis, len(shape))
@@ -256,9 +258,13 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         shape, dtype = shapes.canonical_shape(shape), _dtype(dtype)
         if len(shape) not in (3, 4, 5):
-            raise ValueError("Delta orthogonal initializer requires a 3D, 4D or 5D shape.")
+            raise ValueError(
+                f"delta_orthogonal makes kernels of one to three spatial axes, and the shape {shape} has {len(shape)} axes in all"
+            )
         if shape[-1] < shape[-2]:
-            raise ValueError("`fan_in` must be less or equal than `fan_out`. ")
+            raise ValueError(
+                f"delta_orthogonal keeps lengths, so it needs as many outputs as inputs or more, got shape {shape}"
+            )
         matrix = orthogonal(scale, column_axis, dtype)(key, shape[-2:])
         middle = tuple((size - 1) // 2 for size in shape[:-2])
         return placed(pnp.zeros(shape, dtype).at[middle].set(matrix), out_sharding)

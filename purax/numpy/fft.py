@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
-from purax.numpy.arithmetic import divide, multiply
-from purax.numpy.creation import asarray
+from purax.numpy.arithmetic import multiply
 from purax.numpy.elementwise import conj
+from purax.numpy.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from purax.numpy.promotion import as_operand, check_arraylike
-from purax.numpy.shape import roll, transpose
+from purax.numpy.shape import transpose
 from purax.primitives import fft as transforms
 from purax.primitives import joining
 from purax.primitives.fft import FftType
@@ -40,7 +40,7 @@ def _factor(lengths: Sequence[int], kind: FftType, norm: str | None) -> float:
         return math.sqrt(count) if inverse else 1 / math.sqrt(count)
     if norm == "forward":
         return float(count) if inverse else 1 / count
-    raise ValueError(f'Invalid norm value {norm}; should be "backward","ortho" or "forward".')
+    raise ValueError(f"norm is None, 'backward', 'ortho' or 'forward', got {norm!r}")
 
 
 def _resized(x: Any, axes: Sequence[int], sizes: Sequence[int]) -> Any:
@@ -60,7 +60,7 @@ def _transform(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | 
     check_arraylike(name, a)
     a = as_operand(a)
     if kind is FftType.RFFT and dtypes.is_complex(a.aval.dtype):
-        raise errors.DTypeError(f"{name}: only real valued inputs supported for rfft, got {a.aval.dtype}; use fft")
+        raise errors.DTypeError(f"{name} takes real data, got {a.aval.dtype}; use fft")
     if kind is FftType.RFFT:
         a = a.astype(_float(a.aval.dtype))
     if s is not None:
@@ -72,10 +72,10 @@ def _transform(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | 
     found = []
     for axis in axes:
         if not -a.ndim <= axis < a.ndim:
-            raise errors.ShapeError(f"{name}: axis {axis} is out of bounds for array of dimension {a.ndim}")
+            raise errors.ShapeError(f"{name}: the array has {a.ndim} axes, and axis {axis} is none of them")
         found.append(axis % a.ndim)
     if len(set(found)) != len(found):
-        raise errors.ShapeError(f"{name} does not support repeated axes. Got axes {tuple(axes)}.")
+        raise errors.ShapeError(f"{name} transforms each axis once, got axes {tuple(axes)}")
     if not found:
         return a
     if s is not None and len(s) != len(found):
@@ -113,33 +113,163 @@ def _plane(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | None
 
 
 def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """Complex transform along one axis, of length `n`."""
+    """Complex transform along one axis.
+
+    Parameters
+    ----------
+    a : inexact[..., m, ...]
+    n : int, optional
+        Length along the axis, which is cut or padded with zeros to it.
+    axis : int
+    norm : "backward", "ortho" or "forward", optional
+        See the head of this file.
+
+    Returns
+    -------
+    complex[..., n, ...]
+
+    Raises
+    ------
+    ShapeError
+        No such axis, or a length below 1.
+    ValueError
+        Several axes, or an unknown norm.
+    """
     return _single("fft", FftType.FFT, a, n, axis, norm)
 
 
 def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """Inverse of `fft`."""
+    """Inverse of `fft`.
+
+    Parameters
+    ----------
+    a : inexact[..., m, ...]
+    n : int, optional
+        Length along the axis, which is cut or padded with zeros to it.
+    axis : int
+    norm : "backward", "ortho" or "forward", optional
+        See the head of this file.
+
+    Returns
+    -------
+    complex[..., n, ...]
+
+    Raises
+    ------
+    ShapeError
+        No such axis, or a length below 1.
+    ValueError
+        Several axes, or an unknown norm.
+    """
     return _single("ifft", FftType.IFFT, a, n, axis, norm)
 
 
 def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """Transform of real data: the n // 2 + 1 entries that are not implied by the others."""
+    """Transform of real data: the entries that are not implied by the others.
+
+    Parameters
+    ----------
+    a : real[..., m, ...]
+    n : int, optional
+        Length along the axis, which is cut or padded with zeros to it.
+    axis : int
+    norm : "backward", "ortho" or "forward", optional
+        See the head of this file.
+
+    Returns
+    -------
+    complex[..., n // 2 + 1, ...]
+
+    Raises
+    ------
+    ShapeError
+        No such axis, or a length below 1.
+    ValueError
+        Several axes, or an unknown norm.
+    DTypeError
+        Complex data.
+    """
     return _single("rfft", FftType.RFFT, a, n, axis, norm)
 
 
 def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """Inverse of `rfft`, real of length `n` (by default 2 (m - 1) for m entries)."""
+    """Inverse of `rfft`.
+
+    Parameters
+    ----------
+    a : inexact[..., m, ...]
+    n : int, optional
+        Length of the result, 2 (m - 1) by default; a is cut or padded with zeros to n // 2 + 1 entries.
+    axis : int
+    norm : "backward", "ortho" or "forward", optional
+        See the head of this file.
+
+    Returns
+    -------
+    float[..., n, ...]
+
+    Raises
+    ------
+    ShapeError
+        No such axis, or a length below 1.
+    ValueError
+        Several axes, or an unknown norm.
+    """
     return _single("irfft", FftType.IRFFT, a, n, axis, norm)
 
 
 def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """Real spectrum of data that are Hermitian along the axis and given by their first half."""
+    """Real spectrum of data that are Hermitian along the axis and given by their first half.
+
+    Parameters
+    ----------
+    a : inexact[..., m, ...]
+    n : int, optional
+        Length of the result, 2 (m - 1) by default; a is cut or padded with zeros to n // 2 + 1 entries.
+    axis : int
+    norm : "backward", "ortho" or "forward", optional
+        See the head of this file.
+
+    Returns
+    -------
+    float[..., n, ...]
+
+    Raises
+    ------
+    ShapeError
+        No such axis, or a length below 1.
+    ValueError
+        Several axes, or an unknown norm.
+    """
     check_arraylike("fft.hfft", a)
     return _single("irfft", FftType.IRFFT, conj(a), n, axis, _swapped(norm))
 
 
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """Inverse of `hfft`."""
+    """Inverse of `hfft`.
+
+    Parameters
+    ----------
+    a : real[..., m, ...]
+    n : int, optional
+        Length along the axis, which is cut or padded with zeros to it.
+    axis : int
+    norm : "backward", "ortho" or "forward", optional
+        See the head of this file.
+
+    Returns
+    -------
+    complex[..., n // 2 + 1, ...]
+
+    Raises
+    ------
+    ShapeError
+        No such axis, or a length below 1.
+    ValueError
+        Several axes, or an unknown norm.
+    DTypeError
+        Complex data.
+    """
     return conj(_single("rfft", FftType.RFFT, a, n, axis, _swapped(norm)))
 
 
@@ -152,82 +282,216 @@ def _swapped(norm: str | None) -> str | None:
 
 
 def fftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
-    """Complex transform over `axes` (all, or the last len(s)), of lengths `s`."""
+    """Complex transform over several axes.
+
+    Parameters
+    ----------
+    a : inexact[...]
+    s : sequence of int, optional
+        Lengths along the axes, which are cut or padded with zeros to them.
+    axes : sequence of int, optional
+        All, or the last len(s).
+    norm : "backward", "ortho" or "forward", optional
+        See the head of this file.
+
+    Returns
+    -------
+    complex array with the lengths s
+
+    Raises
+    ------
+    ShapeError
+        No such axes, repeated axes, or lengths below 1 or not one for each axis.
+    ValueError
+        An unknown norm.
+    """
     return _transform("fft.fftn", FftType.FFT, a, s, axes, norm)
 
 
 def ifftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
-    """Inverse of `fftn`."""
+    """Inverse of `fftn`.
+
+    Parameters
+    ----------
+    a : inexact[...]
+    s : sequence of int, optional
+        Lengths along the axes, which are cut or padded with zeros to them.
+    axes : sequence of int, optional
+        All, or the last len(s).
+    norm : "backward", "ortho" or "forward", optional
+        See the head of this file.
+
+    Returns
+    -------
+    complex array with the lengths s
+
+    Raises
+    ------
+    ShapeError
+        No such axes, repeated axes, or lengths below 1 or not one for each axis.
+    ValueError
+        An unknown norm.
+    """
     return _transform("fft.ifftn", FftType.IFFT, a, s, axes, norm)
 
 
 def rfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
-    """Transform of real data over `axes`; the last of them is halved."""
+    """Transform of real data over several axes; the last of them is halved.
+
+    Parameters
+    ----------
+    a : real[...]
+    s : sequence of int, optional
+        Lengths along the axes, which are cut or padded with zeros to them.
+    axes : sequence of int, optional
+        All, or the last len(s).
+    norm : "backward", "ortho" or "forward", optional
+        See the head of this file.
+
+    Returns
+    -------
+    complex array with the lengths s, the last of them s[-1] // 2 + 1
+
+    Raises
+    ------
+    ShapeError
+        No such axes, repeated axes, or lengths below 1 or not one for each axis.
+    ValueError
+        An unknown norm.
+    DTypeError
+        Complex data.
+    """
     return _transform("fft.rfftn", FftType.RFFT, a, s, axes, norm)
 
 
 def irfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
-    """Inverse of `rfftn`."""
+    """Inverse of `rfftn`; s[-1] is by default twice the last length less 2.
+
+    Parameters
+    ----------
+    a : inexact[...]
+    s : sequence of int, optional
+        Lengths along the axes, which are cut or padded with zeros to them.
+    axes : sequence of int, optional
+        All, or the last len(s).
+    norm : "backward", "ortho" or "forward", optional
+        See the head of this file.
+
+    Returns
+    -------
+    float array with the lengths s
+
+    Raises
+    ------
+    ShapeError
+        No such axes, repeated axes, or lengths below 1 or not one for each axis.
+    ValueError
+        An unknown norm.
+    """
     return _transform("fft.irfftn", FftType.IRFFT, a, s, axes, norm)
 
 
 def fft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
-    """`fftn` over two axes."""
+    """`fftn` over two axes.
+
+    Parameters
+    ----------
+    a : inexact[...]
+    s : sequence of int, optional
+        Lengths along the axes, which are cut or padded with zeros to them.
+    axes : (int, int)
+    norm : "backward", "ortho" or "forward", optional
+        See the head of this file.
+
+    Returns
+    -------
+    complex array with the lengths s
+
+    Raises
+    ------
+    ShapeError
+        No such axes, repeated axes, or lengths below 1 or not one for each axis.
+    ValueError
+        An unknown norm.
+    """
     return _plane("fft2", FftType.FFT, a, s, axes, norm)
 
 
 def ifft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
-    """`ifftn` over two axes."""
+    """`ifftn` over two axes.
+
+    Parameters
+    ----------
+    a : inexact[...]
+    s : sequence of int, optional
+        Lengths along the axes, which are cut or padded with zeros to them.
+    axes : (int, int)
+    norm : "backward", "ortho" or "forward", optional
+        See the head of this file.
+
+    Returns
+    -------
+    complex array with the lengths s
+
+    Raises
+    ------
+    ShapeError
+        No such axes, repeated axes, or lengths below 1 or not one for each axis.
+    ValueError
+        An unknown norm.
+    """
     return _plane("ifft2", FftType.IFFT, a, s, axes, norm)
 
 
 def rfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
-    """`rfftn` over two axes."""
+    """`rfftn` over two axes.
+
+    Parameters
+    ----------
+    a : real[...]
+    s : sequence of int, optional
+        Lengths along the axes, which are cut or padded with zeros to them.
+    axes : (int, int)
+    norm : "backward", "ortho" or "forward", optional
+        See the head of this file.
+
+    Returns
+    -------
+    complex array with the lengths s, the last of them s[-1] // 2 + 1
+
+    Raises
+    ------
+    ShapeError
+        No such axes, repeated axes, or lengths below 1 or not one for each axis.
+    ValueError
+        An unknown norm.
+    DTypeError
+        Complex data.
+    """
     return _plane("rfft2", FftType.RFFT, a, s, axes, norm)
 
 
 def irfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
-    """`irfftn` over two axes."""
+    """`irfftn` over two axes.
+
+    Parameters
+    ----------
+    a : inexact[...]
+    s : sequence of int, optional
+        Lengths along the axes, which are cut or padded with zeros to them.
+    axes : (int, int)
+    norm : "backward", "ortho" or "forward", optional
+        See the head of this file.
+
+    Returns
+    -------
+    float array with the lengths s
+
+    Raises
+    ------
+    ShapeError
+        No such axes, repeated axes, or lengths below 1 or not one for each axis.
+    ValueError
+        An unknown norm.
+    """
     return _plane("irfft2", FftType.IRFFT, a, s, axes, norm)
-
-
-# --- frequencies and order ----------------------------------------------------------------------------------------------------
-
-
-def _frequencies(name: str, n: int, d: Any, dtype: Any, device: Any, half: bool) -> Any:
-    if isinstance(n, (list, tuple)) or not hasattr(n, "__index__"):
-        raise ValueError(f"The n argument of purax.numpy.fft.{name} only takes an int. Got n = {n}.")
-    if isinstance(d, (list, tuple)):
-        raise ValueError(f"The d argument of purax.numpy.fft.{name} only takes a single value. Got d = {list(d)}.")
-    n = operator.index(n)
-    dtype = dtypes.default_float() if dtype is None else dtypes.named(dtype)
-    places = np.arange(n // 2 + 1) if half else np.fft.ifftshift(np.arange(n) - n // 2)
-    return divide(asarray(places, dtype=dtype, device=device), multiply(asarray(d, dtype=dtype), n))
-
-
-def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
-    """Frequencies of the entries of `fft`, for `n` samples that lie `d` apart."""
-    return _frequencies("fftfreq", n, d, dtype, device, False)
-
-
-def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
-    """Frequencies of the entries of `rfft`, for `n` samples that lie `d` apart."""
-    return _frequencies("rfftfreq", n, d, dtype, device, True)
-
-
-def _shifted(name: str, x: Any, axes: Any, inverse: bool) -> Any:
-    check_arraylike(name, x)
-    x = as_operand(x)
-    axes = range(x.ndim) if axes is None else (axes,) if isinstance(axes, int) else axes
-    steps = tuple(-(x.shape[a] // 2) if inverse else x.shape[a] // 2 for a in axes)
-    return roll(x, steps, tuple(axes))
-
-
-def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """Move frequency zero to the middle of `axes` (all by default)."""
-    return _shifted("fft.fftshift", x, axes, False)
-
-
-def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """Inverse of `fftshift`."""
-    return _shifted("fft.ifftshift", x, axes, True)

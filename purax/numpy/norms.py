@@ -99,25 +99,21 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
             return _root_of_squares(x, None, keepdims)
         axes: tuple[int, ...] = tuple(range(ndim))
         if ndim not in (1, 2):
-            raise errors.ShapeError(
-                f"Improper number of axes for norm: {axes}. Pass one axis to compute a vector-norm, or two axes to compute a matrix-norm."
-            )
+            raise errors.ShapeError(f"norm is of vectors (one axis) or matrices (two different axes), got axes {axes}")
     else:
         given = axis if isinstance(axis, (tuple, list)) else (axis,)
         axes = tuple(_axis(a, ndim) for a in given)
     if len(axes) == 1:
         return _vector_norm(x, 2 if ord is None else ord, axes, keepdims)
     if len(axes) != 2 or axes[0] == axes[1]:
-        raise errors.ShapeError(
-            f"Improper number of axes for norm: {axes}. Pass one axis to compute a vector-norm, or two axes to compute a matrix-norm."
-        )
+        raise errors.ShapeError(f"norm is of vectors (one axis) or matrices (two different axes), got axes {axes}")
     return _matrix_norm(x, ord, axes, keepdims)
 
 
 def _axis(axis: Any, ndim: int) -> int:
     index = operator.index(axis)
     if not -ndim <= index < ndim:
-        raise errors.ShapeError(f"axis {index} is out of bounds for array of dimension {ndim}")
+        raise errors.ShapeError(f"the array has {ndim} axes, and axis {index} is none of them")
     return index % ndim
 
 
@@ -164,7 +160,22 @@ def _matrix_norm(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
 
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """Vector norm over `axis` (all elements by default): (sum |x|^ord)^(1/ord); inf, -inf and 0 as limits."""
+    """Norm of vectors along axes: (sum |x|^ord)^(1/ord).
+
+    Parameters
+    ----------
+    x : array
+    axis : int or sequence of int, optional
+        All elements by default.
+    keepdims : bool
+    ord : number
+        inf, -inf and 0 as limits: the largest and the least absolute value, and the number of elements that are not 0.
+
+    Returns
+    -------
+    float array
+        The gradient of the Euclidean norm at zeros is zero.
+    """
     (x,) = inexact("linalg.vector_norm", x)
     axes = (
         tuple(range(x.ndim))
@@ -175,6 +186,23 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """Matrix norm over the last two axes: "fro", "nuc", 1, -1, 2, -2, inf, -inf."""
+    """Norm of matrices.
+
+    Parameters
+    ----------
+    x : array [..., m, n]
+    keepdims : bool
+    ord : "fro", "nuc", 1, -1, 2, -2, inf or -inf
+        Root of squares; sum of singular values; extreme sums of columns (1), singular values (2) and sums of rows (inf).
+
+    Returns
+    -------
+    float[...]
+
+    Raises
+    ------
+    ValueError
+        Another order.
+    """
     x = matrices_of("linalg.matrix_norm", x)
     return _matrix_norm(x, ord, (x.ndim - 2, x.ndim - 1), keepdims)

@@ -127,7 +127,7 @@ def _shape(image: Any, shape: Sequence[int]) -> tuple[int, ...]:
     sizes = tuple(operator.index(n) for n in shape)
     own = aval_of(image).shape
     if len(sizes) != len(own):
-        raise ValueError(f"shape must have length equal to the number of dimensions of x;  {sizes} vs {own}")
+        raise ValueError(f"the new shape {sizes} must have as many axes as the image, whose shape is {own}")
     return sizes
 
 
@@ -160,7 +160,9 @@ def scale_and_translate(
     check_arraylike("image.scale_and_translate", image)
     sizes, method = _shape(image, shape), _method(method)
     if method is ResizeMethod.NEAREST:
-        raise ValueError("Nearest neighbor resampling is not currently supported for scale_and_translate.")
+        raise ValueError(
+            "scale_and_translate has no method NEAREST, which is not smooth in scale and translation; use LINEAR, or resize"
+        )
     image, scale, translation = (promote_dtypes_inexact(pnp.asarray(x))[0] for x in (image, scale, translation))
     axes = [operator.index(d) % image.ndim for d in spatial_dims]
     dtype = scale.dtype if scale.dtype.itemsize >= 4 else np.dtype(np.float32)

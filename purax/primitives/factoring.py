@@ -254,15 +254,64 @@ def symmetrized(x: Any) -> Any:
 
 
 def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
-    """Lower triangular factor L, L L^H = x, of Hermitian positive definite matrices inexact[..., n, n]; NaN for others."""
+    """Triangular factors of Hermitian positive definite matrices, x = L L^H.
+
+    Parameters
+    ----------
+    x : inexact[..., n, n]
+    symmetrize_input : bool
+        Use the Hermitian part of `x`; else its lower triangle alone.
+
+    Returns
+    -------
+    inexact[..., n, n]
+        Lower triangular L; NaN for matrices that are not positive definite.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+    """
     return cholesky_p.bind1(symmetrized(x) if symmetrize_input else x)
 
 
 def lu(x: Any) -> tuple[Any, Any, Any]:
-    """LU with partial pivoting of inexact[..., m, n]: packed factors, int32 pivots and row permutation (x[permutation] = L U)."""
+    """LU with partial pivoting, x[permutation] = L U.
+
+    Parameters
+    ----------
+    x : inexact[..., m, n]
+
+    Returns
+    -------
+    packed : inexact[..., m, n]
+        U, and below the diagonal L without its ones.
+    pivots : int32[..., min(m, n)]
+        Row i was exchanged with row pivots[i].
+    permutation : int32[..., m]
+
+    Raises
+    ------
+    ShapeError, DTypeError
+    """
     return lu_p.bind(x)
 
 
 def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
-    """The permutation of `permutation_size` rows that exchanging row i with row pivots[i] in turn amounts to."""
+    """The permutation that exchanges of rows amount to.
+
+    Parameters
+    ----------
+    pivots : integer[..., k]
+        Row i is exchanged with row pivots[i], one after the other.
+    permutation_size : int
+        Number of rows, at least k.
+
+    Returns
+    -------
+    integer[..., permutation_size]
+
+    Raises
+    ------
+    ShapeError, DTypeError
+    """
     return lu_pivots_to_permutation_p.bind1(pivots, permutation_size=int(permutation_size))

@@ -101,6 +101,6 @@ def qdwh(
         x = elementwise.select(elementwise.bitwise_and(rows, columns), x, shape.full_like(x, 0))
     u, s, vh = spectral.svd(x, full_matrices=False)
     unitary = lapack.matmul(lapack.columns_scaled(u, elementwise.gt(s, shape.full_like(s, 0))), vh)
-    positive = factoring.symmetrized(lapack.matmul(lapack.columns_scaled(lapack.adjoint(vh), s), vh))
+    positive = factoring.symmetrized(lapack.matmul(lapack.adjoint(unitary), x))
     finite = reduction.reduce_and(elementwise.is_finite(s), tuple(range(aval_of(s).ndim)))
     return unitary, positive, cast.convert_element_type(shape.full((), 1, np.int32), np.int32), finite

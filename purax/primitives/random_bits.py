@@ -528,7 +528,7 @@ def random_seed(seeds: Any, impl: Generator) -> Any:
         seeds = np.int64(seeds)
     seeds = operands.lift(seeds)
     if not dtypes.is_integer(seeds.aval.dtype):
-        raise TypeError(f"PRNG key seed must be an integer; got an array of dtype {operands.dtype_name(seeds.aval)}")
+        raise TypeError(f"random keys are made of integer seeds, got dtype {operands.dtype_name(seeds.aval)}")
     return random_seed_p.bind1(seeds, impl=impl)
 
 

@@ -340,25 +340,115 @@ def geqp3(a: Any, jpvt: Any) -> tuple[Any, Any, Any]:
 
 
 def householder_product(a: Any, taus: Any) -> Any:
-    """The orthogonal (unitary) matrix inexact[..., m, n] of the reflectors packed in `a` with factors `taus`."""
+    """The orthogonal (unitary) matrix that packed reflectors amount to.
+
+    Parameters
+    ----------
+    a : inexact[..., m, n], m >= n
+        The reflectors, below the diagonal.
+    taus : inexact[..., k], k <= n
+        Their factors.
+
+    Returns
+    -------
+    inexact[..., m, n]
+
+    Raises
+    ------
+    ShapeError, DTypeError
+    """
     return householder_product_p.bind1(a, taus)
 
 
 def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Any:
-    """`c` multiplied by the orthogonal (unitary) matrix of packed reflectors, or by its adjoint (`transpose`)."""
+    """Product with the orthogonal (unitary) matrix Q that packed reflectors amount to.
+
+    Parameters
+    ----------
+    a, taus : inexact arrays
+        As for `householder_product`.
+    c : inexact[..., p, q]
+    left : bool
+        Q c, else c Q.
+    transpose : bool
+        Use the adjoint of Q.
+
+    Returns
+    -------
+    inexact[..., p, q]
+
+    Raises
+    ------
+    ShapeError, DTypeError
+    """
     return ormqr_p.bind1(a, taus, c, left=bool(left), transpose=bool(transpose))
 
 
 def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None) -> Any:
-    """(q, r) of inexact[..., m, n], and with `pivoting` the int32 permutation p of columns: x[..., p] = q r."""
+    """QR factorization of matrices.
+
+    Parameters
+    ----------
+    x : inexact[..., m, n]
+    pivoting : bool
+        Exchange columns, so that the diagonal of R decreases.
+    full_matrices : bool
+        m columns in Q, else min(m, n).
+    use_magma
+        Of no effect on CPU.
+
+    Returns
+    -------
+    (q, r), and with `pivoting` int32[..., n] p, the columns' order: x[..., p] = q r
+
+    Raises
+    ------
+    ShapeError, DTypeError
+    """
     return qr_p.bind(x, full_matrices=bool(full_matrices), pivoting=bool(pivoting))
 
 
 def hessenberg(a: Any) -> tuple[Any, Any]:
-    """Reduction to Hessenberg form: the form packed with its reflectors, and their factors."""
+    """Reduction of matrices to Hessenberg form, a = Q h Q^H.
+
+    Parameters
+    ----------
+    a : inexact[..., n, n]
+
+    Returns
+    -------
+    packed : inexact[..., n, n]
+        h, and below its first subdiagonal the reflectors that Q consists of.
+    taus : inexact[..., n - 1]
+        Their factors.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+    """
     return hessenberg_p.bind(a)
 
 
 def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
-    """Reduction of Hermitian matrices to tridiagonal form: packed reflectors, diagonal, off-diagonal, factors."""
+    """Reduction of Hermitian matrices to tridiagonal form, a = Q t Q^H.
+
+    Parameters
+    ----------
+    a : inexact[..., n, n]
+    lower : bool
+        Which triangle is read.
+
+    Returns
+    -------
+    packed : inexact[..., n, n]
+        The reflectors that Q consists of.
+    diagonal, off_diagonal : float[..., n], float[..., n - 1]
+        Of t.
+    taus : inexact[..., n - 1]
+        Factors of the reflectors.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+    """
     return tridiagonal_p.bind(a, lower=bool(lower))

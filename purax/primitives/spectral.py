@@ -4,7 +4,10 @@
 Notes
 -----
 The tangents of vectors divide by differences of eigenvalues (singular values). Where two are equal the vectors of their space may
-turn freely, and that share of the tangent is set to zero: whatever does not depend on the choice of vectors has its right derivative.
+turn freely, and that share of the tangent is set to zero. So at equal values these have their right derivatives: the spaces, what
+depends on them alone, and functions of the values that do not tell equal ones apart. A function of the matrix, v f(w) v^H, has not:
+it turns the vectors of equal values by an amount that depends on f. Such functions have derivatives of their own: `expm`, `sqrtm`,
+`inv`, `pinv`, `lstsq`, `polar`.
 """
 
 from __future__ import annotations
@@ -368,6 +371,14 @@ def svd(
     -------
     (u, s, vh), or s without `compute_uv`
         x = u[..., :k] diag(s) vh[..., :k, :], k = min(m, n), s decreasing.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+
+    Notes
+    -----
+    Where singular values repeat, vectors have no derivative; see the notes at the head of this file for what has one all the same.
     """
     outs = svd_p.bind(x, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv), algorithm=algorithm)
     if subset_by_index is not None:
@@ -394,6 +405,18 @@ def eigh(
         Which triangle is read when `symmetrize_input` is off.
     subset_by_index : (int, int), optional
         First and end (exclusive) of the eigenvalues to return.
+
+    Returns
+    -------
+    (inexact[..., n, n], float[..., n])
+
+    Raises
+    ------
+    ShapeError, DTypeError
+
+    Notes
+    -----
+    Where eigenvalues repeat, vectors have no derivative; see the notes at the head of this file for what has one all the same.
     """
     v, w = eigh_p.bind(factoring.symmetrized(x) if symmetrize_input else x, lower=bool(lower))
     if subset_by_index is not None:
@@ -417,7 +440,28 @@ def eig(
 def schur(
     x: Any, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False, select_callable: Any = None
 ) -> tuple[Any, ...]:
-    """Schur form T of inexact[..., n, n], and the vectors Z with x = Z T Z^H."""
+    """Schur form of matrices, x = Z T Z^H.
+
+    Parameters
+    ----------
+    x : inexact[..., n, n]
+    compute_schur_vectors : bool
+    sort_eig_vals : False
+    select_callable : None
+
+    Returns
+    -------
+    T : inexact[..., n, n]
+        Triangular; with 2 by 2 blocks for complex pairs of eigenvalues of real matrices.
+    Z : inexact[..., n, n]
+        If `compute_schur_vectors`.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+    ValueError
+        Eigenvalues are to be sorted.
+    """
     if sort_eig_vals or select_callable is not None:
         raise ValueError(
             "schur: LAPACK can sort eigenvalues only by calling back into Python; sort them afterwards instead"

@@ -43,7 +43,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = No
     key = single_key("bits", key)
     dtype = dtypes.default_uint() if dtype is None else dtypes.named(dtype)
     if not dtypes.issubdtype(dtype, np.unsignedinteger):
-        raise ValueError(f"dtype argument to `bits` must be an unsigned int dtype, got {dtype}")
+        raise ValueError(f"bits: dtype must be unsigned, got {dtype}")
     return placed(random_bits(key, dtype.itemsize * 8, shapes.canonical_shape(shape)), out_sharding)
 
 

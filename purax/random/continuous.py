@@ -299,7 +299,7 @@ def gumbel_mode(mode: Any) -> str:
     if mode is None:
         return "low"
     if mode not in ("highest", "high", "low"):
-        raise ValueError(f"Must provide valid mode for gumbel got: {mode}")
+        raise ValueError(f"gumbel: mode is 'low', 'high' or 'highest', got {mode!r}")
     return str(mode)
 
 

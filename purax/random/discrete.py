@@ -146,7 +146,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low", *, o
     key = single_key("bernoulli", key)
     dtype = aval_of(p).dtype
     if not dtypes.is_float(dtype):
-        raise TypeError(f"bernoulli probability `p` must have a floating dtype, got {dtype}.")
+        raise TypeError(f"bernoulli: the probability p must be a float, got {dtype}")
     shape = common_shape("bernoulli", shape, p)
     return placed(_bernoulli(key, cast.convert_element_type(p, dtype), shape=shape, mode=mode), out_sharding)
 
@@ -183,7 +183,7 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None, *, out_sha
     key = single_key("geometric", key)
     dtype = dtypes.default_int() if dtype is None or dtype is int else dtypes.named(dtype)
     if not dtypes.is_integer(dtype):
-        raise ValueError(f"dtype argument to `geometric` must be an int dtype, got {dtype}")
+        raise ValueError(f"geometric: dtype must be an integer dtype, got {dtype}")
     check_arraylike("geometric", p)
     shape = common_shape("geometric", shape, p)
     return placed(_geometric(key, promote_dtypes_inexact(p)[0], shape=shape, dtype=dtype), out_sharding)
@@ -320,7 +320,9 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, o
     axis = shapes.canonical_axis(axis, aval.ndim or 1)
     if not aval.ndim:
         if not dtypes.is_integer(aval.dtype):
-            raise TypeError("x must be an integer or at least 1-dimensional")
+            raise TypeError(
+                f"permutation takes an array with an axis, or an integer n for arange(n), got a scalar of dtype {aval.dtype}"
+            )
         return placed(_shuffle(key, pnp.arange(_concrete("permutation", x)), axis=axis), out_sharding)
     x = pnp.asarray(x)
     if independent or aval.ndim == 1:
@@ -361,7 +363,7 @@ def choice(
     """
     key = single_key("choice", key)
     if not isinstance(shape, Sequence):
-        raise TypeError(f"shape argument of random.choice must be a sequence, got {shape}")
+        raise TypeError(f"choice: shape is a sequence of ints, got {shape!r}")
     check_arraylike("choice", a)
     shape = shapes.canonical_shape(shape)
     array = pnp.asarray(a)
@@ -374,11 +376,9 @@ def choice(
     if count == 0:
         return pnp.zeros(shape, array.dtype)
     if size <= 0:
-        raise ValueError("a must be greater than 0 unless no samples are taken")
+        raise ValueError("choice: there is nothing to choose from")
     if not replace and count > size:
-        raise ValueError(
-            f"Cannot take a larger sample (size {count}) than population (size {size}) when 'replace=False'"
-        )
+        raise ValueError(f"choice without replacement: {count} were asked for of {size}")
     if p is None and not replace:
         drawn = permutation(key, array if array.ndim else size, axis)
         drawn = shapes.slice_in_dim(drawn, 0, count, axis=axis if array.ndim else 0)
@@ -394,7 +394,7 @@ def _places(key: Any, p: Any, size: int, shape: tuple[int, ...], replace: bool, 
     (p,) = promote_dtypes_inexact(p)
     if p.shape != (size,):
         raise ValueError(
-            f"p must be None or a 1D vector with the same size as a.shape[axis]. p has shape {p.shape} and a.shape[axis] is {size}."
+            f"choice: p has one probability for each of the {size} things along the axis, got shape {p.shape}"
         )
     if replace:
         return _weighted(key, p, shape=shape)

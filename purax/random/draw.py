@@ -102,8 +102,7 @@ def common_shape(name: str, shape: Any, *parameters: Any) -> tuple[int, ...]:
     result = shapes.broadcast_shapes(wanted, *found)
     if result != wanted:
         raise ValueError(
-            f"{name} parameter shapes must be broadcast-compatible with shape argument, and the result of broadcasting the "
-            f"shapes must equal the shape argument, but got result {result} for shape argument {wanted}."
+            f"{name}: the parameters, of shapes {found}, do not broadcast to the shape {wanted} that was asked for (but to {result})"
         )
     return wanted
 
@@ -113,7 +112,7 @@ def check_castable(name: str, dtype: Any, *parameters: Any) -> None:
     for p in parameters:
         if not dtypes.safe_to_cast(p, dtype):
             raise errors.TypePromotionError(
-                f"In arguments to {name}, cannot safely cast argument of type {aval_of(p).dtype} to {dtype}"
+                f"{name}: a parameter of dtype {aval_of(p).dtype} would lose digits as {dtype}, the dtype of the draws"
             )
 
 

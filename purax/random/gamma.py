@@ -215,7 +215,7 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out
     dtype = float_dtype("dirichlet", dtype)
     sizes = np.shape(alpha) if not hasattr(alpha, "aval") else alpha.aval.shape
     if not sizes:
-        raise ValueError("dirichlet requires alpha.ndim >= 1, got alpha.ndim == 0")
+        raise ValueError("dirichlet: alpha has an axis of weights, got a scalar")
     shape = sizes[:-1] if shape is None else shapes.canonical_shape(shape)
     if shapes.broadcast_shapes(shape, sizes[:-1]) != shape:
         raise ValueError(f"dirichlet: alpha of shape {sizes} does not broadcast to vectors of shape {shape}")

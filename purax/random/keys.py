@@ -63,7 +63,7 @@ def typed_key(name: str, given: Any, batched: bool = False) -> tuple[Any, bool]:
     result = _from_words(given) if raw else given
     if not batched and result.aval.ndim:
         raise ValueError(
-            f"{name} accepts a single key, but was given a key array of shape {result.aval.shape} != (). Use purax.vmap for batching."
+            f"{name} draws from one key, got an array of keys of shape {result.aval.shape}; map over keys by purax.vmap"
         )
     return result, raw
 
@@ -81,7 +81,7 @@ def _from_words(words: Any) -> Any:
     result = wrap(words, generator_of(None))
     mode = config.read("jax_legacy_prng_key")
     if mode != "allow":
-        message = "Legacy uint32 key array passed as key to random function. Make keys by random.key(), or set jax_legacy_prng_key to 'allow'."
+        message = "a random key was given as plain uint32 words: make keys by random.key(), or set jax_legacy_prng_key to 'allow'"
         if mode == "error":
             raise ValueError(message)
         warnings.warn(message, stacklevel=5)
@@ -113,10 +113,10 @@ def _seeded(name: str, seed: Any, impl: Any) -> Any:
         seed = np.int64(seed)  # raises OverflowError beyond 64 bits
     dtype = getattr(seed, "dtype", None)
     if type(dtype) is dtypes.KeyDtype:
-        raise TypeError(f"{name} accepts a scalar seed, but was given a PRNG key.")
+        raise TypeError(f"{name} makes a key from an integer seed, and was given a key")
     if np.ndim(seed) if not hasattr(seed, "aval") else seed.aval.ndim:
         raise TypeError(
-            f"{name} accepts a scalar seed, but was given an array of shape {np.shape(seed)} != (). Use purax.vmap for batching"
+            f"{name} makes one key from one seed, got seeds of shape {np.shape(seed)}; map over seeds by purax.vmap"
         )
     return primitives.random_seed(seed, made)
 
@@ -151,7 +151,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     """
     if dtype is not None:
         if impl is not None:
-            raise ValueError("Cannot specify both `impl` and `dtype` arguments to random.key")
+            raise ValueError("random.key: impl and dtype both name the generator; give one of them")
         impl = dtype
     return _seeded("key", seed, impl)
 
@@ -180,9 +180,7 @@ def fold_in(key: Any, data: Any) -> Any:
     else:
         aval = aval_of(data)
         if aval.ndim:
-            raise TypeError(
-                f"fold_in accepts a scalar, but was given an array of shape {aval.shape} != (). Use purax.vmap for batching."
-            )
+            raise TypeError(f"fold_in takes one number, got shape {aval.shape}; map over numbers by purax.vmap")
         if isinstance(data, int):
             data = np.uint32(data) if data >= 0 else np.int32(data)  # raises OverflowError beyond 32 bits
         data = cast.convert_element_type(data, np.uint32)
@@ -233,7 +231,7 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     """Keys from their words: uint32[..., 2] -> key[...]. `impl` and `dtype` as in `key`."""
     if dtype is not None:
         if impl is not None:
-            raise ValueError("Cannot specify both `impl` and `dtype` arguments to random.wrap_key_data")
+            raise ValueError("random.wrap_key_data: impl and dtype both name the generator; give one of them")
         impl = dtype
     return wrap(key_bits_array, generator_of(impl))
 

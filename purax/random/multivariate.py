@@ -76,18 +76,18 @@ def multivariate_normal(
     key = single_key("multivariate_normal", key)
     mean, cov = promote_dtypes_inexact(mean, cov)
     if method not in ("svd", "eigh", "cholesky"):
-        raise ValueError("method must be one of {'svd', 'eigh', 'cholesky'}")
+        raise ValueError(f"multivariate_normal: method is 'svd', 'eigh' or 'cholesky', got {method!r}")
     dtype = aval_of(mean).dtype if dtype is None else float_dtype("multivariate_normal", dtype)
     if not dtypes.is_float(dtype):
-        raise ValueError(f"dtype argument to `multivariate_normal` must be a float dtype, got {dtype}")
+        raise ValueError(f"multivariate_normal: dtype must be floating, got {dtype}")
     if mean.ndim < 1:
-        raise ValueError(f"multivariate_normal requires mean.ndim >= 1, got mean.ndim == {mean.ndim}")
+        raise ValueError(f"multivariate_normal: mean is of vectors, got shape {mean.shape}")
     if cov.ndim < 2:
-        raise ValueError(f"multivariate_normal requires cov.ndim >= 2, got cov.ndim == {cov.ndim}")
+        raise ValueError(f"multivariate_normal: cov is of matrices, got shape {cov.shape}")
     n = mean.shape[-1]
     if cov.shape[-2:] != (n, n):
         raise ValueError(
-            f"multivariate_normal requires cov.shape == (..., n, n) for n={n}, but got cov.shape == {cov.shape}."
+            f"multivariate_normal: means of {n} entries need matrices [..., {n}, {n}], got cov of shape {cov.shape}"
         )
     common = shapes.broadcast_shapes(mean.shape[:-1], cov.shape[:-2])
     shape = common if shape is None else shapes.canonical_shape(shape)

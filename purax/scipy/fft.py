@@ -125,7 +125,7 @@ def _along(one: Any, x: Any, s: Sequence[int] | None, axes: Sequence[int] | None
         axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
     axes = list(axes)
     if s is not None and len(s) != len(axes):
-        raise ValueError(f"s and axes must have the same length, got {s} and {axes}")
+        raise ValueError(f"each axis has one length, got lengths {s} for axes {axes}")
     if s is not None and len(s) > x.ndim:
         raise ValueError(f"Input array has {x.ndim} axes, too few for {len(s)} lengths")
     for i, axis in enumerate(axes):

@@ -43,7 +43,9 @@ class RegularGridInterpolator:
         if method not in ("linear", "nearest"):
             raise ValueError(f"method {method!r} is not defined")
         if bounds_error:
-            raise NotImplementedError("`bounds_error` takes no effect under JIT")
+            raise NotImplementedError(
+                "RegularGridInterpolator cannot raise for points outside, whose values a program does not know; set bounds_error=False"
+            )
         check_arraylike("RegularGridInterpolator", values, *points)
         self.method, self.bounds_error, self.fill_value = method, bounds_error, fill_value
         values = pnp.asarray(values)
@@ -87,9 +89,7 @@ class RegularGridInterpolator:
         if xi.ndim == 1:
             xi = pnp.reshape(xi, (-1, 1) if n == 1 else (1, -1))
         if xi.shape[-1] != n:
-            raise ValueError(
-                f"the requested sample points xi have dimension {xi.shape[-1]} but this interpolator has dimension {n}"
-            )
+            raise ValueError(f"points of this grid have {n} coordinates, got {xi.shape[-1]}")
         shape = xi.shape[:-1]
         flat = pnp.reshape(xi, (-1, n))
         cells, fractions, outside = [], [], pnp.zeros(flat.shape[0], bool)

@@ -67,12 +67,12 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
     source = pnp.asarray(input)
     points = [pnp.asarray(c) for c in coordinates]
     if len(points) != source.ndim:
-        raise ValueError(f"coordinates must be a sequence of length input.ndim, but {len(points)} != {source.ndim}")
+        raise ValueError(
+            f"map_coordinates: the input has {source.ndim} axes, and coordinates for {len(points)} were given"
+        )
     wrapped = _MODES.get(mode)
     if wrapped is None:
-        raise NotImplementedError(
-            f"map_coordinates does not yet support mode {mode}. Currently supported modes are {set(_MODES)}."
-        )
+        raise NotImplementedError(f"map_coordinates: mode is one of {sorted(_MODES)}, got {mode!r}")
     if order not in (0, 1):
         raise NotImplementedError("map_coordinates currently requires order<=1")
     fill = pnp.asarray(cval, source.dtype)

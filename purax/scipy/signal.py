@@ -32,18 +32,20 @@ def _operands(name: str, in1: Any, in2: Any) -> list[Any]:
     check_arraylike(name, in1, in2)
     in1, in2 = promote_dtypes_inexact(in1, in2)
     if in1.ndim != in2.ndim:
-        raise ValueError(f"{name}: in1 and in2 should have the same dimensionality")
+        raise ValueError(f"{name}: in1 and in2 must have as many axes, got shapes {in1.shape} and {in2.shape}")
     return [in1, in2]
 
 
 def _cut(full: Any, first: Sequence[int], second: Sequence[int], mode: str, axes: Sequence[int]) -> Any:
     """The part of a full convolution of arrays of these sizes that `mode` asks for."""
     if mode not in ("full", "same", "valid"):
-        raise ValueError("mode must be one of ['full', 'same', 'valid']")
+        raise ValueError(f"mode is 'full', 'same' or 'valid', got {mode!r}")
     if mode == "full":
         return full
     if mode == "valid" and not (all(first[i] >= second[i] for i in axes) or all(second[i] >= first[i] for i in axes)):
-        raise ValueError("For 'valid' mode, one input must be at least as large as the other in every dimension")
+        raise ValueError(
+            f"mode 'valid' keeps the places where the smaller operand lies within the larger, and of {tuple(first)} and {tuple(second)} neither does"
+        )
     parts = [slice(None)] * full.ndim
     for i in axes:
         size = first[i] if mode == "same" else abs(first[i] - second[i]) + 1
@@ -112,7 +114,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Sequence[int] | No
         for i in range(in1.ndim)
         if i not in places
     ):
-        raise ValueError(f"incompatible shapes for in1 and in2: {in1.shape} and {in2.shape}")
+        raise ValueError(f"the axes that are not convolved must be equal or 1, got shapes {in1.shape} and {in2.shape}")
     sizes = [in1.shape[i] + in2.shape[i] - 1 for i in places]
     real = not dtypes.is_complex(in1.dtype)
     fast = [scipy_fft.next_fast_len(n, real) for n in sizes]
@@ -137,7 +139,7 @@ def convolve2d(
     """
     in1, in2 = _operands("convolve2d", in1, in2)
     if in1.ndim != 2:
-        raise ValueError("convolve2d only supports 2-dimensional inputs.")
+        raise ValueError(f"convolve2d takes two matrices, got shapes {in1.shape} and {in2.shape}")
     if boundary not in ("fill", "wrap", "symm"):
         raise ValueError(f"boundary must be 'fill', 'wrap' or 'symm', got {boundary!r}")
     if mode == "valid" or (boundary == "fill" and isinstance(fillvalue, (int, float)) and fillvalue == 0):
@@ -187,7 +189,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
     if overwrite_data is not None:
         raise ValueError("detrend takes no overwrite_data: arrays are immutable")
     if type not in ("constant", "linear"):
-        raise ValueError("Trend type must be 'linear' or 'constant'.")
+        raise ValueError(f"detrend: type is 'constant' or 'linear', got {type!r}")
     check_arraylike("detrend", data)
     (data,) = promote_dtypes_inexact(data)
     if type == "constant":
@@ -196,7 +198,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
     n = rows.shape[-1]
     ends = np.unique(np.concatenate([[0, n], np.atleast_1d(np.asarray(bp)) % max(n + 1, 1)]))
     if np.any(np.asarray(bp) > n):
-        raise ValueError("Breakpoints must be non-negative and less than length of data along given axis.")
+        raise ValueError(f"detrend: the axis has {n} points, and breakpoints {bp} lie outside")
     parts = []
     for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
         lines = np.stack([np.ones(end - start), np.arange(1, end - start + 1) / (end - start)], axis=1)
@@ -224,7 +226,9 @@ def _window(window: Any, nperseg: int | None, size: int, default: int = 256) -> 
     if values.shape[0] > size:
         raise ValueError(f"window is longer than input signal: {values.shape[0]} > {size}")
     if nperseg is not None and nperseg != values.shape[0]:
-        raise ValueError("value specified for nperseg is different from length of window")
+        raise ValueError(
+            f"nperseg is the length of the window, {values.shape[0]}, if that is given as an array; got {nperseg}"
+        )
     return values, values.shape[0]
 
 
@@ -232,9 +236,9 @@ def _lengths(nperseg: int, noverlap: int | None, nfft: int | None) -> tuple[int,
     noverlap = nperseg // 2 if noverlap is None else operator.index(noverlap)
     nfft = nperseg if nfft is None else operator.index(nfft)
     if nfft < nperseg:
-        raise ValueError("nfft must be greater than or equal to nperseg.")
+        raise ValueError(f"segments of {nperseg} points do not fit in nfft = {nfft}")
     if noverlap >= nperseg:
-        raise ValueError("noverlap must be less than nperseg.")
+        raise ValueError(f"segments of {nperseg} points cannot overlap by noverlap = {noverlap}")
     return noverlap, nfft
 
 
@@ -387,7 +391,7 @@ def csd(
         x, y, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, True
     )
     if average not in ("mean", "median"):
-        raise ValueError(f'average must be "median" or "mean", got {average}')
+        raise ValueError(f"average is 'mean' or 'median', got {average!r}")
     if out.shape[-1] == 1:
         return frequencies, out[..., 0]
     if average == "mean":
@@ -432,10 +436,10 @@ def istft(
     check_arraylike("istft", Zxx)
     (Zxx,) = promote_dtypes_inexact(Zxx)
     if Zxx.ndim < 2:
-        raise ValueError("Input stft must be at least 2d!")
+        raise ValueError(f"istft: Zxx has an axis of times and one of frequencies, got shape {Zxx.shape}")
     time, freq = time_axis % Zxx.ndim, freq_axis % Zxx.ndim
     if time == freq:
-        raise ValueError("Must specify differing time and frequency axes!")
+        raise ValueError(f"istft: time_axis and freq_axis are both axis {time}")
     Zxx = pnp.moveaxis(Zxx.astype(dtypes.to_complex(Zxx.dtype)), (freq, time), (-2, -1))
     default = 2 * (Zxx.shape[-2] - 1) if input_onesided else Zxx.shape[-2]
     win, nperseg = _window(window, nperseg, max(default, nperseg or 0), default)

@@ -70,7 +70,7 @@ def test_parameters_shape_the_curves():
 def test_glu_gates_the_first_half_by_the_second():
     x = np.float32([[1, 2, 0, -1]])
     np.testing.assert_allclose(nn.glu(x), [[0.5, 2 * scipy.special.expit(-1)]], rtol=1e-6)
-    with pytest.raises(ValueError, match="divisible by 2"):
+    with pytest.raises(ValueError, match="is odd"):
         nn.glu(x[:, :3])
 
 

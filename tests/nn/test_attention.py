@@ -76,7 +76,7 @@ def test_the_residual_is_the_logarithm_of_the_sum():
 def test_what_does_not_fit_is_named():
     with pytest.raises(ValueError, match="value shape"):
         nn.dot_product_attention(Q, KEYS, VALUES[:, 1:])
-    with pytest.raises(ValueError, match="multiple"):
+    with pytest.raises(ValueError, match="query heads"):
         nn.dot_product_attention(Q[:, :, :3], KEYS, VALUES)
     with pytest.raises(ValueError, match="mask dtype"):
         nn.dot_product_attention(Q, KEYS, VALUES, mask=np.ones((1, 1, T, S), np.int32))

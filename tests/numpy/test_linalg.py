@@ -54,7 +54,7 @@ def test_wrong_orders_and_axes_are_told():
         linalg.norm(A, "bad")
     with pytest.raises(ValueError, match="Invalid order 'fro' for vector norm"):
         linalg.norm(A[0], "fro")
-    with pytest.raises(ValueError, match="Improper number of axes"):
+    with pytest.raises(ValueError, match="two different axes"):
         linalg.norm(S, axis=(0, 1, 2))
     with pytest.raises(ValueError, match="must have shape"):
         linalg.inv(A)
@@ -158,7 +158,7 @@ def test_products():
     close(linalg.trace(S), np.trace(S, axis1=1, axis2=2))
     close(linalg.diagonal(S, offset=1), np.diagonal(S, 1, 1, 2))
     close(linalg.matrix_norm(S, ord="nuc"), np.linalg.matrix_norm(S, ord="nuc"))
-    with pytest.raises(ValueError, match="one-dimensional"):
+    with pytest.raises(ValueError, match="takes two vectors"):
         linalg.outer(A, x)
 
 
@@ -205,13 +205,13 @@ def test_frequencies_and_shifts():
 
 
 def test_wrong_transforms_are_told():
-    with pytest.raises(errors.DTypeError, match="only real valued"):
+    with pytest.raises(errors.DTypeError, match="takes real data"):
         fft.rfft(Z)
-    with pytest.raises(ValueError, match="repeated axes"):
+    with pytest.raises(ValueError, match="transforms each axis once"):
         fft.fftn(X, axes=(0, 0))
     with pytest.raises(ValueError, match="must be positive"):
         fft.fft(X, 0)
-    with pytest.raises(ValueError, match="Invalid norm value"):
+    with pytest.raises(ValueError, match="norm is None"):
         fft.fft(X, norm="unit")
     with pytest.raises(ValueError, match="one axis"):
         fft.fft(X, axis=(0,))
@@ -221,7 +221,7 @@ def test_wrong_transforms_are_told():
     "function, names", [(pnp.linalg.pinv, ("rtol", "rcond")), (pnp.linalg.matrix_rank, ("rtol", "tol"))]
 )
 def test_two_names_of_one_limit_cannot_be_given_together(function, names):
-    with pytest.raises(ValueError, match="only one of"):
+    with pytest.raises(ValueError, match="give one of them"):
         function(np.eye(2, dtype=np.float32), **dict.fromkeys(names, 0.1))
 
 
@@ -236,3 +236,28 @@ def test_fourier_transforms_of_nothing_are_empty():
     for name in ("fft", "ifft", "fftn", "ifftn"):
         out = getattr(pnp.fft, name)(np.ones((2, 0), np.float32))
         assert out.shape == (2, 0) and out.dtype == np.complex64
+
+
+def difference(function, x, direction, step=1e-5):
+    """Derivative along a direction, by central differences in float64."""
+    return (np.asarray(function(x + step * direction)) - np.asarray(function(x - step * direction))) / (2 * step)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [np.eye(3), 2 * np.eye(4, 3), 3 * np.eye(3, 4), np.ones((3, 3)) + np.eye(3)],
+    ids=["square", "tall", "wide", "pair"],
+)
+def test_least_squares_are_differentiable_where_singular_values_repeat(matrix):
+    with purax.enable_x64(True):
+        draw = np.random.default_rng(0).normal
+        direction, right = draw(size=matrix.shape), draw(size=(matrix.shape[0], 2))
+
+        def solve(a):
+            return linalg.lstsq(a, right)[0]
+
+        change = purax.jvp(solve, (matrix,), (direction,))[1]
+        np.testing.assert_allclose(change, difference(solve, matrix, direction), atol=1e-7)
+        gradient = purax.grad(lambda a: (solve(a) ** 2).sum())
+        second = purax.jvp(gradient, (matrix,), (direction,))[1]
+        np.testing.assert_allclose(second, difference(gradient, matrix, direction), atol=1e-5)

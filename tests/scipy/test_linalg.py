@@ -131,7 +131,7 @@ def test_matrices_made_of_vectors():
 def test_matrices_made_of_a_size():
     for name in ("dft", "hadamard", "helmert", "hilbert", "invhilbert", "invpascal", "pascal"):
         close(getattr(linalg, name)(4), getattr(reference, name)(4), 1e-5)
-    with pytest.raises(ValueError, match="power of 2"):
+    with pytest.raises(ValueError, match="1, 2, 4, 8"):
         linalg.hadamard(3)
 
 
@@ -220,3 +220,24 @@ def test_solutions_of_sylvesters_equation_are_differentiable(method, operand):
         np.testing.assert_allclose(change, difference(solve, given[operand], direction), rtol=1e-5, atol=1e-7)
         gradient = purax.grad(lambda x: solve(x).sum())(given[operand])
         np.testing.assert_allclose((gradient * direction).sum(), change.sum(), rtol=1e-7)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("sizes", [(5, 5), (5, 3), (3, 5)])
+def test_polar_factors_are_differentiable_where_singular_values_repeat(side, sizes):
+    with purax.enable_x64(True):
+        start, direction = (
+            np.linalg.qr(np.asarray(A, np.float64))[0][: sizes[0], : sizes[1]],
+            np.cos(np.arange(25.0)).reshape(5, 5),
+        )
+        direction = direction[: sizes[0], : sizes[1]]
+        start = start / np.linalg.norm(start, axis=0 if sizes[0] > sizes[1] else 1, keepdims=True)
+        for place in (0, 1):
+            change = purax.jvp(lambda x, i=place: linalg.polar(x, side)[i], (start,), (direction,))[1]
+            wanted = difference(lambda x, i=place: linalg.polar(x, side)[i], start, direction)
+            np.testing.assert_allclose(change, wanted, atol=1e-6)
+            gradient = purax.grad(lambda x, i=place: (linalg.polar(x, side)[i] ** 3).sum())(start)
+            factor = np.asarray(linalg.polar(start, side)[place])
+            np.testing.assert_allclose(
+                (gradient * direction).sum(), (3 * factor**2 * change).sum(), rtol=1e-6, atol=1e-9
+            )

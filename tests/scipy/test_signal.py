@@ -56,7 +56,7 @@ def test_boundaries_of_matrices(boundary, value):
 def test_convolution_along_some_axes():
     a, b = real(3, 8), real(3, 5)
     close(signal.fftconvolve(a, b, axes=1), reference.fftconvolve(a, b, axes=1))
-    with pytest.raises(ValueError, match="dimensionality"):
+    with pytest.raises(ValueError, match="as many axes"):
         signal.convolve(a, b[0])
 
 
@@ -125,7 +125,7 @@ def test_values_between_the_points_of_an_array():
         theirs = {"wrap": "grid-wrap", "constant": "grid-constant"}.get(mode, mode)
         want = scipy.ndimage.map_coordinates(x, places, order=order, mode=theirs, cval=1.5)
         close(ndimage.map_coordinates(x, places, order, mode, cval=1.5), want)
-    with pytest.raises(ValueError, match="sequence of length"):
+    with pytest.raises(ValueError, match="coordinates for"):
         ndimage.map_coordinates(x, places[:1], 1)
 
 

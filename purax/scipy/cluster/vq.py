@@ -28,11 +28,13 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Any, Any]:
     check_arraylike("vq", obs, code_book)
     obs, code_book = promote_dtypes_inexact(obs, code_book)
     if obs.ndim != code_book.ndim:
-        raise ValueError("Observation and code_book should have the same rank")
+        raise ValueError(
+            f"vq: observations and codes must have as many axes, got shapes {obs.shape} and {code_book.shape}"
+        )
     if obs.ndim == 1:
         obs, code_book = obs[..., None], code_book[..., None]
     if obs.ndim != 2:
-        raise ValueError("ndim different than 1 or 2 are not supported")
+        raise ValueError(f"vq takes vectors or matrices, got shape {obs.shape}")
     distances = pnp.linalg.norm(obs[:, None] - code_book[None], axis=-1)
     code = pnp.argmin(distances, axis=-1)
     return code, pnp.take_along_axis(distances, code[:, None], axis=-1)[:, 0]

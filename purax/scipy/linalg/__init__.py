@@ -8,3 +8,4 @@ no effect.
 from purax.scipy.linalg.factorizations import *
 from purax.scipy.linalg.functions import *
 from purax.scipy.linalg.matrices import *
+from purax.scipy.linalg.polar_form import *

@@ -18,7 +18,7 @@ from purax.primitives import linalg as factors
 
 __all__ = [
     "cho_factor", "cho_solve", "cholesky", "det", "eigh", "eigh_tridiagonal", "hessenberg", "inv", "lu", "lu_factor", "lu_solve",
-    "polar", "qr", "qr_multiply", "rsf2csf", "schur", "solve", "solve_triangular", "svd",
+    "qr", "qr_multiply", "rsf2csf", "schur", "solve", "solve_triangular", "svd",
 ]  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def solve(
     assume_a : "gen", "sym", "her" or "pos"
     """
     if assume_a not in ("gen", "sym", "her", "pos"):
-        raise ValueError(f"Expected assume_a to be one of ['gen', 'sym', 'her', 'pos']; got {assume_a!r}")
+        raise ValueError(f"solve: assume_a is 'gen', 'sym', 'her' or 'pos', got {assume_a!r}")
     a, b = inexact("linalg.solve", a, b)
     if assume_a == "pos":
         return cho_solve(cho_factor(a, lower), b)
@@ -153,7 +153,7 @@ def lu_solve(
 ) -> Any:
     """Solutions of a x = b from `lu_factor(a)`; of a^T x = b (trans 1), of a^H x = b (2)."""
     if trans not in (0, 1, 2):
-        raise ValueError(f"'trans' value must be 0, 1, or 2, got {trans}")
+        raise ValueError(f"lu_solve: trans is 0 (a), 1 (transposed) or 2 (adjoint), got {trans!r}")
     packed, pivots = lu_and_piv
     packed, b = inexact("linalg.lu_solve", packed, b)
     pivots = pnp.asarray(pivots)
@@ -226,7 +226,7 @@ def qr_multiply(
         Multiply with the conjugate of Q.
     """
     if mode not in ("left", "right"):
-        raise ValueError(f"Mode argument should be one of ['left', 'right'], got {mode!r}")
+        raise ValueError(f"qr_multiply: mode is 'left' or 'right', got {mode!r}")
     a, c = inexact("linalg.qr_multiply", a, c)
     q, *rest = qr(a, mode="economic", pivoting=pivoting)
     q = pnp.conj(q) if conjugate else q
@@ -325,7 +325,7 @@ def eigh_tridiagonal(
     (float[k] ascending, inexact[n, k]), or the former if `eigvals_only`
     """
     if select not in ("a", "v", "i"):
-        raise ValueError(f"'select must have a value in {{'a', 'i', 'v'}}, got {select}.")
+        raise ValueError(f"eigh_tridiagonal: select is 'a' (all), 'v' (by values) or 'i' (by indices), got {select!r}")
     if select != "a" and (select_range is None or len(select_range) != 2):
         raise ValueError(f"for select='{select}', select_range must be a pair; got {select_range}")
     d, e = pnp.asarray(d), pnp.asarray(e)
@@ -353,7 +353,7 @@ def eigh_tridiagonal(
 def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
     """(T, Z) with a = Z T Z^H, T triangular; with 2 by 2 blocks for real `a` and output "real"."""
     if output not in ("real", "complex"):
-        raise ValueError(f"Expected 'output' to be either 'real' or 'complex', got output={output!r}.")
+        raise ValueError(f"schur: output is 'real' or 'complex', got {output!r}")
     a = matrices_of("linalg.schur", a, True)
     if output == "complex":
         a = a.astype(dtypes.to_complex(a.dtype))
@@ -419,29 +419,3 @@ def hessenberg(a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check
         return h, q
 
     return widened(reduce, a)
-
-
-def polar(
-    a: Any, side: str = "right", *, method: str = "qdwh", eps: float | None = None, max_iterations: int | None = None
-) -> tuple[Any, Any]:
-    """(u, p) with a = u p (side "right") or a = p u ("left"): u with orthonormal columns or rows, p positive semidefinite.
-
-    Parameters
-    ----------
-    a : inexact[m, n]
-    method : "qdwh" or "svd"
-        Both names give the singular value decomposition, which needs no `eps` and `max_iterations`.
-    """
-    if side not in ("right", "left"):
-        raise ValueError(f"The argument `side` must be either 'right' or 'left', got {side!r}.")
-    if method not in ("qdwh", "svd"):
-        raise ValueError(f"Unknown polar decomposition method {method}.")
-    a = matrices_of("linalg.polar", a)
-
-    def decompose(x: Any) -> tuple[Any, Any]:
-        u, s, vh = factors.svd(x, full_matrices=False)
-        s = s[..., None, :].astype(x.dtype)
-        p = times(adjoint(vh) * s, vh) if side == "right" else times(u * s, adjoint(u))
-        return times(u, vh), p
-
-    return widened(decompose, a)

@@ -206,7 +206,7 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
         NaN where eigenvalues of A and -B are as close as this: the equation has no unique solution.
     """
     if method not in _METHODS:
-        raise ValueError(f'Unrecognized method {method}. The two valid methods are either "schur" or "eigen".')
+        raise ValueError(f"solve_sylvester: method is 'schur' or 'eigen', got {method!r}")
     A, B, C = inexact("linalg.solve_sylvester", A, B, C)
     cores = [x.shape[-2:] for x in (A, B, C)]
     if min(A.ndim, B.ndim, C.ndim) < 2 or cores[:2] != [(size, size) for size in cores[2]]:

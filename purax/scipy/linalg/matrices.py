@@ -107,12 +107,12 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     """
     n = operator.index(n)
     if n <= 0:
-        raise ValueError(f"n must be a positive integer, got {n}")
+        raise ValueError(f"convolution_matrix: n is the size of v, at least 1, got {n}")
     a = pnp.asarray(a)
     if a.ndim < 1 or a.shape[-1] == 0:
-        raise ValueError("convolution_matrix: len(a) must be at least 1")
+        raise ValueError("convolution_matrix: a has no elements")
     if mode not in ("full", "valid", "same"):
-        raise ValueError(f"'mode' argument must be one of ('full', 'valid', 'same'), got {mode!r}")
+        raise ValueError(f"convolution_matrix: mode is 'full', 'same' or 'valid', got {mode!r}")
     m = a.shape[-1]
     nothing = [(0, 0)] * (a.ndim - 1)
     column = pnp.pad(a, [*nothing, (0, n - 1)])
@@ -173,7 +173,7 @@ def fiedler_companion(a: Any) -> Any:
 def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
     """The matrix of the discrete Fourier transform, complex[n, n]; `scale` "sqrtn" or "n" divides it."""
     if scale not in (None, "sqrtn", "n"):
-        raise ValueError(f"scale must be None, 'sqrtn', or 'n'; got {scale!r}")
+        raise ValueError(f"dft: scale is None, 'sqrtn' or 'n', got {scale!r}")
     n = _size(n, "dft")
     wanted = dtypes.to_complex(dtypes.default_float()) if dtype is None else dtypes.named(dtype)
     if not dtypes.is_complex(wanted):
@@ -185,7 +185,7 @@ def hadamard(n: int, dtype: Any = int) -> Any:
     """Hadamard's matrix of 1 and -1, for n a power of 2."""
     n = operator.index(n)
     if n < 1 or n & (n - 1):
-        raise ValueError(f"n must be a positive power of 2, got {n}")
+        raise ValueError(f"hadamard: n is one of 1, 2, 4, 8, ..., got {n}")
     return pnp.asarray(scipy_linalg.hadamard(n), dtypes.named(dtype))
 
 
@@ -193,7 +193,7 @@ def helmert(n: int, full: bool = False) -> Any:
     """Helmert's orthogonal matrix, without its first row unless `full`."""
     n = operator.index(n)
     if n <= 0:
-        raise ValueError(f"n must be a positive integer, got {n}")
+        raise ValueError(f"helmert: n is at least 1, got {n}")
     return _rounded(scipy_linalg.helmert(n, full=full))
 
 
@@ -222,7 +222,7 @@ def invpascal(n: int, kind: str | None = None) -> Any:
 def _pascal(make: Any, n: int, kind: str | None) -> Any:
     kind = "symmetric" if kind is None else kind
     if kind not in ("symmetric", "lower", "upper"):
-        raise ValueError(f"Expected kind to be on of ['symmetric', 'lower', 'upper']; got kind={kind!r}")
+        raise ValueError(f"kind is 'symmetric', 'lower' or 'upper', got {kind!r}")
     n = _size(n, "pascal")
     return make(n, kind=kind) if n else np.zeros((0, 0))
 

@@ -59,10 +59,10 @@ def _as_function(a: Any, name: str) -> Callable[[Any], Any]:
     if callable(a):
         return a
     if not hasattr(a, "__matmul__"):
-        raise TypeError(f"linear operator must be either a function or ndarray: {a}")
+        raise TypeError(f"the operator is a function or a matrix, got {type(a).__name__}")
     shape = getattr(a, "shape", None)
     if shape is not None and (len(shape) != 2 or shape[0] != shape[1]):
-        raise ValueError(f"linear operator must be a square matrix, but has shape: {shape}")
+        raise ValueError(f"the operator must be square, got shape {shape}")
     if not hasattr(a, "dtype"):
         return lambda x: a @ x
     return lambda x: pnp.matmul(a, x, precision="highest")
@@ -77,10 +77,10 @@ def _solve(
     matrix, preconditioner = _as_function(A, "A"), (lambda x: x) if M is None else _as_function(M, "M")
     space = _Space(b)
     if tree.structure(x0) != space.structure:
-        raise ValueError(f"x0 and b must have matching tree structure: {tree.structure(x0)} vs {space.structure}")
+        raise ValueError(f"the start x0 is a pytree like b, got {tree.structure(x0)} and {space.structure}")
     shapes = [[aval_of(x).shape for x in tree.leaves(y)] for y in (x0, b)]
     if shapes[0] != shapes[1]:
-        raise ValueError(f"arrays in x0 and b must have matching shapes: {shapes[0]} vs {shapes[1]}")
+        raise ValueError(f"the start x0 has the shapes of b, got {shapes[0]} and {shapes[1]}")
     limit = 10 * space.size if maxiter is None else maxiter
     start, inverse = stop_gradient(space.vector(x0)), space.operator(preconditioner)
 
@@ -236,7 +236,7 @@ def gmres(
         Both names solve the small least-squares problem once per space.
     """
     if solve_method not in ("batched", "incremental"):
-        raise ValueError(f"invalid solve_method {solve_method}, must be either 'incremental' or 'batched'")
+        raise ValueError(f"gmres: solve_method is 'batched' or 'incremental', got {solve_method!r}")
 
     def run(operator: Any, b: Any, x0: Any, limit: Any, inverse: Any) -> Any:
         steps = min(restart, b.shape[0])

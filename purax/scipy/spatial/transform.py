@@ -112,7 +112,7 @@ def _sequence(seq: str) -> tuple[list[int], bool]:
     if not re.fullmatch("[xyz]{1,3}|[XYZ]{1,3}", seq):
         raise ValueError(f"Expected axes to be 1 to 3 of 'xyz' or of 'XYZ', got {seq}")
     if any(a == b for a, b in itertools.pairwise(seq)):
-        raise ValueError(f"Expected consecutive axes to be different, got {seq}")
+        raise ValueError(f"two turns about one axis in a row are one turn, got axes {seq!r}")
     return ["xyz".index(c) for c in seq.lower()], seq.isupper()
 
 
@@ -302,9 +302,7 @@ class Rotation(NamedTuple):
         q = pnp.atleast_2d(self.quat)
         weights = pnp.ones(q.shape[0], q.dtype) if weights is None else pnp.asarray(weights, q.dtype)
         if weights.shape != (q.shape[0],):
-            raise ValueError(
-                f"Expected `weights` to have number of values equal to number of rotations, got {weights.shape}"
-            )
+            raise ValueError(f"there must be one weight for each of {len(q)} rotations, got shape {weights.shape}")
         moments = pnp.matmul(q.T * weights[None], q, precision="highest")
         return Rotation(pnp.linalg.eigh(moments).eigenvectors[:, -1])
 
@@ -342,10 +340,10 @@ class Slerp(NamedTuple):
             Fewer than two rotations, or not as many times.
         """
         if rotations.single or len(rotations) < 2:
-            raise ValueError("`rotations` must be a sequence of at least 2 rotations.")
+            raise ValueError("Slerp goes from rotation to rotation: it needs two or more")
         times = pnp.asarray(times, rotations.quat.dtype)
         if times.shape != (len(rotations),):
-            raise ValueError(f"Expected number of rotations to be equal to number of timestamps, got {times.shape}")
+            raise ValueError(f"there must be one time for each of {len(rotations)} rotations, got shape {times.shape}")
         before, after = Rotation(rotations.quat[:-1]), Rotation(rotations.quat[1:])
         return cls(times, pnp.diff(times), before, (before.inv() * after).as_rotvec())
 

@@ -379,5 +379,5 @@ def bernoulli(n: int) -> Any:
     """Bernoulli numbers B_0 to B_n, floats; n is a static int."""
     n = operator.index(n)
     if n < 0:
-        raise ValueError("n must be a non-negative integer.")
+        raise ValueError(f"bernoulli: n is the last index, at least 0, got {n}")
     return pnp.asarray(scipy_special.bernoulli(n), dtypes.default_float())

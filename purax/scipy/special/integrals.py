@@ -224,7 +224,7 @@ def sici(x: Any) -> tuple[Any, Any]:
     """Integral of sin(t) / t from 0 to x; Euler's constant + log|x| + the integral of (cos(t) - 1) / t from 0 to x."""
     (x,) = promote_inexact("sici", x)
     if dtypes.is_complex(x.dtype):
-        raise ValueError("Argument `x` to sici must be real-valued.")
+        raise ValueError(f"sici takes real numbers, got {x.dtype}")
     return sici_p.bind1(x, cosine=False), sici_p.bind1(x, cosine=True)
 
 

@@ -26,11 +26,10 @@ def logpdf(x: Any, alpha: Any) -> Any:
     check_arraylike("dirichlet.logpdf", x, alpha)
     x, alpha = promote_dtypes_inexact(x, alpha)
     if alpha.ndim != 1:
-        raise ValueError(f"`alpha` must be one-dimensional; got alpha.shape={alpha.shape}")
+        raise ValueError(f"dirichlet: alpha is a vector, got shape {alpha.shape}")
     if x.ndim < 1 or x.shape[0] not in (alpha.shape[0], alpha.shape[0] - 1):
         raise ValueError(
-            "`x` must have either the same number of entries as `alpha` or one entry fewer; "
-            f"got x.shape={x.shape}, alpha.shape={alpha.shape}"
+            f"dirichlet: x has an entry for each of the {alpha.shape[0]} weights, of which the last may be left out, got shape {x.shape}"
         )
     if x.shape[0] != alpha.shape[0]:
         x = pnp.concatenate([x, 1 - pnp.sum(x, axis=0, keepdims=True)], axis=0)

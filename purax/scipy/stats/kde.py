@@ -42,17 +42,19 @@ class gaussian_kde:
         (dataset,) = promote_dtypes_inexact(dataset)
         self.dataset = pnp.atleast_2d(dataset)
         if np.issubdtype(self.dataset.dtype, np.complexfloating):
-            raise TypeError("gaussian_kde does not support complex data")
+            raise TypeError(f"gaussian_kde takes real points, got {self.dataset.dtype}")
         if not self.dataset.size > 1:
-            raise ValueError("`dataset` input should have multiple elements.")
+            raise ValueError("gaussian_kde: a single number has no spread to estimate a density from")
         if weights is None:
             weights = pnp.full(self.n, 1 / self.n, self.dataset.dtype)
         else:
             weights = pnp.atleast_1d(pnp.asarray(weights))
             if weights.ndim != 1:
-                raise ValueError("`weights` input should be one-dimensional.")
+                raise ValueError(f"gaussian_kde: weights is a vector, got shape {weights.shape}")
             if len(weights) != self.n:
-                raise ValueError("`weights` input should be of length n")
+                raise ValueError(
+                    f"gaussian_kde: there must be one weight for each of {self.n} points, got {len(weights)}"
+                )
             weights = weights.astype(self.dataset.dtype) / pnp.sum(weights)
         self.weights = weights
         self.neff = 1 / pnp.sum(weights * weights)
@@ -66,7 +68,9 @@ class gaussian_kde:
             return self.neff ** (-1 / (self.d + 4))
         if isinstance(method, str):
             if method != "silverman":
-                raise ValueError(f"`bw_method` should be 'scott', 'silverman', a scalar, or a callable; got {method!r}")
+                raise ValueError(
+                    f"gaussian_kde: bw_method is 'scott', 'silverman', a number or a function, got {method!r}"
+                )
             return (self.neff * (self.d + 2) / 4) ** (-1 / (self.d + 4))
         return method(self) if callable(method) else method
 
@@ -126,7 +130,7 @@ class gaussian_kde:
         if self.d != 1:
             raise ValueError("integrate_box_1d() only handles 1D pdfs")
         if pnp.ndim(low) or pnp.ndim(high):
-            raise ValueError("the limits of integration in integrate_box_1d must be scalars")
+            raise ValueError("integrate_box_1d: low and high are numbers")
         sigma = pnp.sqrt(self.covariance[0, 0])
         ends = [special.ndtr((limit - self.dataset[0]) / sigma) for limit in (low, high)]
         return pnp.sum(self.weights * (ends[1] - ends[0]))
@@ -134,7 +138,7 @@ class gaussian_kde:
     def integrate_kde(self, other: Any) -> Any:
         """Integral of the product with another estimate of as many variables."""
         if other.d != self.d:
-            raise ValueError("KDEs are not the same dimensionality")
+            raise ValueError(f"densities of {self.d} and {other.d} variables have no common integral")
         return pnp.sum(other.weights * self._overlap(other.dataset, self.covariance + other.covariance))
 
     def resample(self, key: Any, shape: Any = ()) -> Any:
@@ -147,11 +151,13 @@ class gaussian_kde:
 
     def integrate_box(self, low_bounds: Any, high_bounds: Any, maxpts: Any = None) -> Any:
         """Not for several variables: the integral has no closed form."""
-        raise NotImplementedError("only 1D box integrations are supported; use `integrate_box_1d`")
+        raise NotImplementedError(
+            "the integral over a box of several variables has no closed form; integrate_box_1d is for one"
+        )
 
     def set_bandwidth(self, bw_method: Any = None) -> None:
         """Not possible: the object is immutable; make another with that `bw_method`."""
-        raise NotImplementedError("dynamically changing the bandwidth method is not supported")
+        raise NotImplementedError("a density does not change; make another with that bw_method")
 
     def _points(self, x: Any) -> Any:
         check_arraylike("gaussian_kde", x)

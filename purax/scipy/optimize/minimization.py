@@ -123,7 +123,7 @@ def minimize(
     Line searches satisfy the strong conditions of Wolfe (Nocedal and Wright, 2006, chapters 3, 6 and 7).
     """
     if not isinstance(args, tuple):
-        raise TypeError(f"args argument to purax.scipy.optimize.minimize must be a tuple, got {args}")
+        raise TypeError(f"minimize: args is the tuple of what fun takes behind x, got {type(args).__name__}")
     run = _METHODS.get(method.lower())
     if run is None:
         raise ValueError(f"Method {method} not recognized; minimize knows 'BFGS' and 'L-BFGS'")
