@@ -12,7 +12,14 @@ import numpy as np
 from purax import dtypes, errors
 from purax.numpy import _ops as ops
 from purax.numpy.arithmetic import ldexp, sign_bit
-from purax.numpy.promotion import as_operand, check_arraylike, convert, promote_dtypes_inexact, refuse
+from purax.numpy.promotion import (
+    as_operand,
+    check_arraylike,
+    convert,
+    promote_dtypes_inexact,
+    promote_dtypes_numeric,
+    refuse,
+)
 
 __all__ = [
     "abs",
@@ -163,8 +170,9 @@ def cbrt(x: Any, /) -> Any:
 
 
 def square(x: Any, /) -> Any:
-    """``x * x``, of the same dtype."""
-    return ops.square(_array("square", x))
+    """``x * x``, of the same dtype; booleans become integers."""
+    x = _array("square", x)
+    return ops.square(promote_dtypes_numeric(x)[0] if x.aval.dtype == np.bool_ else x)
 
 
 def reciprocal(x: Any, /) -> Any:
@@ -413,9 +421,10 @@ def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
     """Fractional and whole part, both with the sign of `x`, of floating dtype."""
     refuse("modf", out=out)
     x = _real("modf", x)
-    whole = trunc(x)
     infinite = ops.eq(ops.abs(x), ops.full_like(x, np.inf))
-    return ops.select_n(infinite, ops.sub(x, whole), ops.full_like(x, 0)), whole
+    # The remainder has the sign of `x`, also where it is zero.
+    fraction = ops.rem(x, ops.full_like(x, 1))
+    return ops.select_n(infinite, fraction, ops.mul(ops.sign(x), ops.full_like(x, 0))), trunc(x)
 
 
 def frexp(x: Any, /) -> tuple[Any, Any]:
