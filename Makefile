@@ -15,7 +15,7 @@ help:
 	@echo "make test-matrix      run them on each Python from 3.11 up that is found here"
 	@echo "make test-beside-jax  show that purax and an installed JAX leave each other alone"
 	@echo "make check            format, lint, import order, types, tests, spelling"
-	@echo "make conformance HARNESS=<folder> TREES=<folder>   run JAX's own tests against purax"
+	@echo "make conformance HARNESS=<folder> TREES=<folder>   run JAX's own tests against purax (TIER=, AREA=, FILES=)"
 	@echo "make clean            remove what these targets made"
 
 $(BIN)/python:
@@ -51,11 +51,27 @@ $(VENV)-beside-jax/stamp: pyproject.toml
 check: $(VENV)/dev.stamp
 	PATH="$(abspath $(BIN)):$$PATH" tools/check
 
-conformance: $(VENV)/dev.stamp
-	@test -n "$(HARNESS)" -a -n "$(TREES)" || { echo "give HARNESS=<folder of run_peer.py> TREES=<folder of JAX's tests>"; exit 1; }
-	cd $(HARNESS) && for file in tree_util_test api_test lax_autodiff_test lax_vmap_test lax_control_flow_test random_test; do \
-	    $(abspath $(BIN))/python run_peer.py --trees $(abspath $(TREES)) --impl purax --pythonpath $(CURDIR) \
-	        --lenient-messages --cases 1 --python $(abspath $(BIN))/python tests/$$file.py || exit 1; done
+# What is run: files of JAX's tree by default, whole tiers (A, B, C) or areas (numpy, linalg, ...) of the harness's list if they are given.
+TIER ?=
+AREA ?=
+FILES ?= $(if $(TIER)$(AREA),,$(patsubst %,tests/%_test.py,tree_util api lax_autodiff lax_vmap lax_control_flow random))
+CASES ?= 1
+MINUTES ?= 30
+
+conformance: $(VENV)-conformance/stamp
+	@test -n "$(HARNESS)" -a -n "$(TREES)" || { echo "give HARNESS=<folder of run_peer.py> TREES=<folder of the libraries' tests>"; exit 1; }
+	@mkdir -p build
+	-cd $(HARNESS) && PYTHONDONTWRITEBYTECODE=1 $(CURDIR)/$(VENV)-conformance/bin/python run_peer.py \
+	    --trees $(abspath $(TREES)) --impl purax --pythonpath $(CURDIR) --lenient-messages --cases $(CASES) --file-minutes $(MINUTES) \
+	    $(TIER:%=--tier %) $(AREA:%=--area %) --out $(CURDIR)/build/conformance.json $(FILES)
+	$(VENV)-conformance/bin/python tools/conformance.py build/conformance.json --write
+
+$(VENV)-conformance/stamp: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv is needed: set PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv $(VENV)-conformance
+	$(VENV)-conformance/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' \
+	    'pytest<9' pytest-timeout pytest-json-report absl-py cloudpickle ndindex
+	@touch $@
 
 clean:
 	rm -rf $(VENV) $(VENV)-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .purax_cache .import_linter_cache

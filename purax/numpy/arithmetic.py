@@ -162,7 +162,11 @@ def _float_floor_divide(x: Any, y: Any) -> Any:
     exact = ops.div(ops.sub(x, _float_remainder(x, y)), y)
     down = ops.floor(exact)
     half = ops.gt(ops.sub(exact, down), ops.full_like(x, 0.5))
-    finite = ops.select_n(zero, ops.select_n(half, down, ops.add(down, ops.full_like(x, 1))), ops.div(x, y))
+    quotient = ops.div(x, y)
+    rounded = ops.select_n(half, down, ops.add(down, ops.full_like(x, 1)))
+    # A zero has the sign of the quotient.
+    rounded = ops.select_n(ops.eq(rounded, ops.full_like(x, 0)), rounded, ops.mul(quotient, ops.full_like(x, 0)))
+    finite = ops.select_n(zero, rounded, quotient)
     # A finite number divided by an infinite one lies just above or just below 0.
     endless = ops.bitwise_and(ops.eq(ops.abs(y), ops.full_like(y, np.inf)), ops.is_finite(x))
     below = ops.lt(ops.mul(ops.sign(x), ops.sign(y)), ops.full_like(x, 0))

@@ -14,7 +14,13 @@ from purax.core.aval import unwrapped
 from purax.numpy import _ops as ops
 from purax.numpy.alias import alias
 from purax.numpy.arithmetic import ldexp, sign_bit
-from purax.numpy.promotion import as_operand, check_arraylike, convert, promote_dtypes_inexact, refuse
+from purax.numpy.promotion import (
+    as_operand,
+    check_arraylike,
+    convert,
+    promote_dtypes_inexact,
+    refuse,
+)
 
 __all__ = [
     "abs",
@@ -417,9 +423,10 @@ def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
     """Fractional and whole part, both with the sign of `x`, of floating dtype."""
     refuse("modf", out=out)
     x = _real("modf", x)
-    whole = trunc(x)
     infinite = ops.eq(ops.abs(x), ops.full_like(x, np.inf))
-    return ops.select_n(infinite, ops.sub(x, whole), ops.full_like(x, 0)), whole
+    # The remainder has the sign of `x`, also where it is zero.
+    fraction = ops.rem(x, ops.full_like(x, 1))
+    return ops.select_n(infinite, fraction, ops.mul(ops.sign(x), ops.full_like(x, 0))), trunc(x)
 
 
 def frexp(x: Any, /) -> tuple[Any, Any]:

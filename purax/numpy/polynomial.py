@@ -118,7 +118,8 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
 
 
 def _trimmed_remainder(u: Any) -> Any:
-    close = np.isclose(np.asarray(u), 0, rtol=1e-14)
+    # NumPy's 1e-8 for float64 is about the root of the machine epsilon, and other dtypes have their own.
+    close = np.abs(np.asarray(u)) <= float(dtypes.finfo(u.aval.dtype).eps) ** 0.5
     first = int(np.argmin(close)) if not close.all() else u.aval.shape[0] - 1
     return u[first:]
 

@@ -199,8 +199,8 @@ def inexact(dtype: Any, weak: bool) -> tuple[Any, bool]:
 
 
 def numeric(dtype: Any, weak: bool) -> tuple[Any, bool]:
-    """The dtype, or the default integer for booleans."""
-    return (dtypes.default_int(), False) if dtypes.is_bool(dtype) else (dtype, weak)
+    """The dtype, or int32 for booleans."""
+    return (np.dtype(np.int32), False) if dtypes.is_bool(dtype) else (dtype, weak)
 
 
 # ---- shapes

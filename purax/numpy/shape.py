@@ -607,6 +607,8 @@ def take_rows(a: Any, places: Any, axis: int) -> Any:
     """Rows along an axis at places (NumPy or device integers) that lie within bounds."""
     places = as_operand(places.astype(np.int32) if isinstance(places, np.ndarray) else places)
     own = a.aval.shape
+    if own[axis] == 0:
+        return ops.full((*own[:axis], places.aval.size, *own[axis + 1 :]), 0, a.aval.dtype)
     numbers = ops.GatherDimensionNumbers(
         offset_dims=tuple(i for i in range(len(own)) if i != axis),
         collapsed_slice_dims=(axis,),

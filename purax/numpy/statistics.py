@@ -13,7 +13,7 @@ import numpy as np
 from purax import dtypes, errors
 from purax.core.trace import Tracer, aval_of
 from purax.numpy import _ops as ops
-from purax.numpy.arithmetic import multiply, remainder, subtract, true_divide
+from purax.numpy.arithmetic import add, multiply, remainder, subtract, true_divide
 from purax.numpy.comparison import less, not_equal
 from purax.numpy.contraction import tensordot
 from purax.numpy.creation import asarray, linspace
@@ -564,8 +564,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         gap = ops.sub(x1, x0)
         empty = ops.eq(gap, ops.full_like(gap, 0))
         share = ops.div(ops.sub(x, x0), ops.select_n(empty, gap, ops.full_like(gap, 1)))
-        sloped = ops.add(f0, multiply(share, ops.sub(f1, f0)))
-        value = ops.select_n(empty, sloped, f0)
+        value = where(empty, f0, add(f0, multiply(share, ops.sub(f1, f0))))
     first, last = ops.broadcast_to(xp[0], shape), ops.broadcast_to(xp[-1], shape)
     if period is None and not isinstance(left, str):
         value = where(ops.lt(x, first), fp[0] if left is None else left, value)

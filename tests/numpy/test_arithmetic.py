@@ -78,3 +78,12 @@ def test_the_second_derivative_of_logaddexp_at_equal_operands_is_a_quarter():
 def test_ldexp_does_not_overflow_on_the_way():
     assert pnp.ldexp(pnp.float32(2.0**-140), 260).item() == 2.0**120
     np.testing.assert_array_equal(pnp.ldexp(X, J), np.ldexp(X, J))
+
+
+def test_a_quotient_that_is_rounded_to_zero_keeps_its_sign():
+    x, y = np.meshgrid(np.array([-0.0, 0.0, 0.5, -0.5], np.float32), np.array([1.0, -1.0], np.float32))
+    for function in (pnp.floor_divide, jit(pnp.floor_divide)):
+        got, want = function(x, y), np.floor_divide(x, y)
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+    assert grad(pnp.floor_divide)(-0.0, 1.0) == 0

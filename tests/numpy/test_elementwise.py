@@ -84,3 +84,16 @@ def test_each_function_knows_its_public_name_and_survives_pickling(name):
     function = getattr(pnp, name)
     assert function.__name__ == name
     assert pickle.loads(pickle.dumps(function)) is function
+
+
+def test_parts_of_a_number_have_its_sign_also_where_they_are_zero():
+    x = np.array([-2.0, 2.0, -0.0, 0.0, -np.inf, np.inf, 1.25, -1.25], np.float32)
+    for got, want in zip(pnp.modf(x), np.modf(x), strict=True):
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+    assert grad(lambda v: pnp.modf(v)[0])(-1.25) == 1
+
+
+def test_squares_of_booleans_are_integers():
+    assert pnp.square(np.array([True, False])).tolist() == [1, 0]
+    assert pnp.square(True).dtype == np.int32

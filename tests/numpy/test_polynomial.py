@@ -39,3 +39,9 @@ def test_fits_give_what_numpy_gives():
     np.testing.assert_allclose(pnp.polyfit(X, y, 3), np.polyfit(X, y, 3), rtol=1e-3, atol=1e-3)
     got, want = pnp.polyfit(X, y, 2, w=1 + X**2, cov=True), np.polyfit(X, y, 2, w=1 + X**2, cov=True)
     np.testing.assert_allclose(got[1], want[1], rtol=1e-3, atol=1e-3)
+
+
+def test_a_remainder_of_zero_but_for_rounding_is_trimmed():
+    divisor = np.float32(3.55910812)
+    _, rest = pnp.polydiv(np.array([2, 3], np.float32), np.array([divisor, divisor]), trim_leading_zeros=True)
+    assert rest.shape == (1,)

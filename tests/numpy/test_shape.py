@@ -102,3 +102,9 @@ def test_functions_along_axes():
 def test_traced_places_can_be_deleted_and_inserted():
     assert jit(lambda i: pnp.delete(V, i))(-1).tolist() == [0, 1, 2, 3]
     assert jit(lambda i: pnp.insert(V, i, 9.0))(2).tolist() == [0, 1, 9, 2, 3, 4]
+
+
+def test_nothing_is_repeated_no_times():
+    empty = np.zeros((2, 0), np.float32)
+    assert pnp.repeat(empty, np.zeros(0, np.int32), axis=1).shape == (2, 0)
+    assert pnp.repeat(empty, np.array([2, 1]), axis=0).shape == (3, 0)

@@ -74,3 +74,10 @@ def test_interpolation_gives_what_numpy_gives():
     np.testing.assert_allclose(pnp.interp(X, xp, fp, period=4.0), np.interp(X, xp, fp, period=4.0), rtol=1e-4)
     assert pnp.interp(3.0, xp, fp, right="extrapolate") == 11
     assert grad(lambda x: pnp.interp(x, xp, fp))(0.5) == 3
+
+
+def test_lines_may_have_points_of_several_dtypes():
+    x, xp, fp = np.array([0.5, 1.5, 7], np.float16), np.array([0, 1, 2], np.float32), np.array([0, 2, 6], np.float16)
+    got = pnp.interp(x, xp, fp)
+    assert got.tolist() == [1, 4, 6]
+    assert got.dtype == np.float32

@@ -108,3 +108,14 @@ def test_density_estimates():
     np.testing.assert_allclose(one.integrate_box_1d(-1, 1), other.integrate_box_1d(-1, 1), rtol=1e-4)
     assert got.resample(random.key(0), (3,)).shape == (2, 3)
     np.testing.assert_allclose(purax.jit(lambda k, x: k(x))(got, points), got(points), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "function"), [(a, b) for a, b in CASES if b != "entropy"])
+def test_no_probability_is_known_of_a_number_that_is_none(name, function):
+    operands = [np.float32(p[0]) for p in PARAMETERS[name]]
+    assert np.isnan(getattr(getattr(stats, name), function)(np.float32(np.nan), *operands))
+
+
+def test_a_quantile_has_the_dtype_of_its_operands():
+    with purax.enable_x64():
+        assert stats.bernoulli.ppf(np.float32(0.3), np.float32(0.5)).dtype == np.float32

@@ -10,7 +10,7 @@ import numpy as np
 
 from purax import numpy as pnp
 
-__all__ = ["inside", "log1mexp", "unit"]
+__all__ = ["inside", "log1mexp", "outside", "unit"]
 
 
 def unit(x: Any, loc: Any, scale: Any) -> Any:
@@ -18,9 +18,14 @@ def unit(x: Any, loc: Any, scale: Any) -> Any:
     return (x - loc) / scale
 
 
-def inside(mask: Any, formula: Any, y: Any, safe: float, otherwise: Any = -np.inf) -> Any:
-    """`formula(y)` where the mask holds, without derivative elsewhere: there it is given `safe`, and `otherwise` is the value."""
-    return pnp.where(mask, formula(pnp.where(mask, y, safe)), otherwise)
+def inside(mask: Any, formula: Any, y: Any, safe: float) -> Any:
+    """`formula(y)` where the mask holds, without derivative elsewhere: there it is given `safe`, and `outside` is the value."""
+    return pnp.where(mask, formula(pnp.where(mask, y, safe)), outside(y))
+
+
+def outside(y: Any) -> Any:
+    """The logarithm of the density of numbers that lie outside; NaN for NaN, which lies nowhere."""
+    return pnp.where(pnp.isnan(y), np.nan, -np.inf)
 
 
 def log1mexp(x: Any) -> Any:

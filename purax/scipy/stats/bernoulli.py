@@ -39,4 +39,4 @@ def ppf(q: Any, p: Any) -> Any:
     """The smallest k whose `cdf` is q or more; NaN outside [0, 1]."""
     q, p = promote_inexact("bernoulli.ppf", q, p)
     wrong = ~((q >= 0) & (q <= 1) & (p >= 0) & (p <= 1))
-    return pnp.where(wrong, np.nan, pnp.where(q <= 1 - p, 0, 1))
+    return pnp.where(wrong, np.nan, pnp.where(q <= 1 - p, 0, 1).astype(q.dtype))

@@ -10,6 +10,7 @@ import numpy as np
 from purax import numpy as pnp
 from purax.numpy.promotion import promote_inexact
 from purax.scipy import special
+from purax.scipy.stats import _common as common
 
 __all__ = ["logpmf", "pmf"]
 
@@ -24,7 +25,7 @@ def logpmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Any:
     count = -pnp.log1p(pnp.where(valid, n, 1)) - special.betaln(rest + 1, safe + 1)
     value = count + special.betaln(safe + a, rest + b) - special.betaln(a, b)
     wrong = (n < 0) | (a <= 0) | (b <= 0)
-    return pnp.where(wrong, np.nan, pnp.where(valid, value, -np.inf))
+    return pnp.where(wrong, np.nan, pnp.where(valid, value, common.outside(y)))
 
 
 def pmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Any:

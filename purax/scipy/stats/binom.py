@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from purax import numpy as pnp
 from purax.numpy.promotion import promote_inexact
 from purax.scipy import special
+from purax.scipy.stats import _common as common
 
 __all__ = ["logpmf", "pmf"]
 
@@ -21,7 +20,7 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
     valid = (y >= 0) & (y <= n)
     safe = pnp.where(valid, y, 0)
     count = -pnp.log1p(n) - special.betaln(pnp.where(valid, n - safe + 1, 1), safe + 1)
-    return pnp.where(valid, count + special.xlogy(safe, p) + special.xlog1py(n - safe, -p), -np.inf)
+    return pnp.where(valid, count + special.xlogy(safe, p) + special.xlog1py(n - safe, -p), common.outside(y))
 
 
 def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from purax import numpy as pnp
 from purax.numpy.promotion import promote_inexact
 from purax.scipy import special
+from purax.scipy.stats import _common as common
 
 __all__ = ["logpmf", "pmf"]
 
@@ -20,7 +19,7 @@ def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
     y = k - loc
     valid = y > 0
     safe = pnp.where(valid, y, 1)
-    return pnp.where(valid, special.xlog1py(safe - 1, -p) + pnp.log(p), -np.inf)
+    return pnp.where(valid, special.xlog1py(safe - 1, -p) + pnp.log(p), common.outside(y))
 
 
 def pmf(k: Any, p: Any, loc: Any = 0) -> Any:

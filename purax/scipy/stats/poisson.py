@@ -11,6 +11,7 @@ import numpy as np
 from purax import numpy as pnp
 from purax.numpy.promotion import promote_inexact
 from purax.scipy import special
+from purax.scipy.stats import _common as common
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 
@@ -21,7 +22,7 @@ def logpmf(k: Any, mu: Any, loc: Any = 0) -> Any:
     y = k - loc
     valid = (y >= 0) & (y == pnp.floor(y))
     safe = pnp.where(valid, y, 0)
-    return pnp.where(valid, special.xlogy(safe, mu) - special.gammaln(safe + 1) - mu, -np.inf)
+    return pnp.where(valid, special.xlogy(safe, mu) - special.gammaln(safe + 1) - mu, common.outside(y))
 
 
 def pmf(k: Any, mu: Any, loc: Any = 0) -> Any:

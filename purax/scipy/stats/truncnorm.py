@@ -21,7 +21,7 @@ def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
     x, a, b, loc, scale = promote_inexact("truncnorm.logpdf", x, a, b, loc, scale)
     y = common.unit(x, loc, scale)
     value = norm.logpdf(y) - pnp.log(scale) - _log_mass(a, b)
-    return pnp.where(b > a, pnp.where((y >= a) & (y <= b), value, -np.inf), np.nan)
+    return pnp.where(b > a, pnp.where((y >= a) & (y <= b), value, common.outside(y)), np.nan)
 
 
 def pdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:

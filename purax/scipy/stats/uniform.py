@@ -18,7 +18,7 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Logarithm of the density."""
     x, loc, scale = promote_inexact("uniform.logpdf", x, loc, scale)
     y = common.unit(x, loc, scale)
-    return pnp.where((y >= 0) & (y <= 1), -pnp.log(scale), -np.inf)
+    return pnp.where((y >= 0) & (y <= 1), -pnp.log(scale), common.outside(y))
 
 
 def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:

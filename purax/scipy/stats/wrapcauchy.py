@@ -10,6 +10,7 @@ import numpy as np
 
 from purax import numpy as pnp
 from purax.numpy.promotion import promote_inexact
+from purax.scipy.stats import _common as common
 
 __all__ = ["logpdf", "pdf"]
 
@@ -19,7 +20,7 @@ def logpdf(x: Any, c: Any) -> Any:
     x, c = promote_inexact("wrapcauchy.logpdf", x, c)
     value = pnp.log1p(-c * c) - math.log(2 * math.pi) - pnp.log1p(c * c - 2 * c * pnp.cos(x))
     inside = (x >= 0) & (x <= 2 * math.pi)
-    return pnp.where((c > 0) & (c < 1), pnp.where(inside, value, -np.inf), np.nan)
+    return pnp.where((c > 0) & (c < 1), pnp.where(inside, value, common.outside(x)), np.nan)
 
 
 def pdf(x: Any, c: Any) -> Any:
