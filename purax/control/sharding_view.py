@@ -137,11 +137,13 @@ def visualize_sharding(
         holders.setdefault(start if len(shape) == 2 else (0, *start), []).append(device)
     rows, columns = [sorted({start[k] for start in holders}) for k in (0, 1)]
     kind = next(iter(sharding.device_set)).platform.upper()
-    label = lambda devices: f"{kind} {','.join(str(d.id) for d in sorted(devices, key=lambda d: d.id))}"
-    cells = [[label(holders[row, column]) for column in columns] for row in rows]
+    cells = [[_label(kind, holders[row, column]) for column in columns] for row in rows]
     longest = max(len(text) for row in cells for text in row) + 2
     width = min(max(min_width - 2, longest), max(max_width // len(columns) - 1, longest))
-    line = lambda left, middle, right: left + middle.join(["─" * width] * len(columns)) + right
     body = [f"│{'│'.join(text.center(width) for text in row)}│" for row in cells]
-    between = f"\n{line('├', '┼', '┤')}\n"
-    sys.stdout.write(f"{line('┌', '┬', '┐')}\n{between.join(body)}\n{line('└', '┴', '┘')}\n")
+    top, between, bottom = [a + b.join(["─" * width] * len(columns)) + c for a, b, c in ("┌┬┐", "├┼┤", "└┴┘")]
+    sys.stdout.write("\n".join([top, f"\n{between}\n".join(body), bottom, ""]))
+
+
+def _label(kind: str, devices: Sequence[Any]) -> str:
+    return f"{kind} {','.join(map(str, sorted(device.id for device in devices)))}"
