@@ -118,9 +118,11 @@ def visualize_sharding(
     shape : sequence of int
         One or two sizes.
     sharding : Sharding
+    scale : float
+        The table is about ten lines high, times this, and as wide as the array in proportion.
     min_width, max_width : int
-        Columns of a cell at least, and of the table at most.
-    use_color, scale, color_map
+        Columns of a cell with its borders.
+    use_color, color_map
         No effect.
 
     Raises
@@ -128,7 +130,7 @@ def visualize_sharding(
     ValueError
         The array has no axis, or more than two.
     """
-    del use_color, scale, color_map
+    del use_color, color_map
     if len(shape) not in (1, 2):
         raise ValueError(f"visualize_sharding draws arrays of one or two axes, got shape {tuple(shape)}")
     holders: dict[tuple[int, ...], list[Any]] = {}
@@ -137,13 +139,26 @@ def visualize_sharding(
         holders.setdefault(start if len(shape) == 2 else (0, *start), []).append(device)
     rows, columns = [sorted({start[k] for start in holders}) for k in (0, 1)]
     kind = next(iter(sharding.device_set)).platform.upper()
-    cells = [[_label(kind, holders[row, column]) for column in columns] for row in rows]
-    longest = max(len(text) for row in cells for text in row) + 2
-    width = min(max(min_width - 2, longest), max(max_width // len(columns) - 1, longest))
-    body = [f"│{'│'.join(text.center(width) for text in row)}│" for row in cells]
+    lines = int(10 * scale)
+    whole = int(lines * (shape[1] if len(shape) == 2 else 1) / shape[0]) * _LETTER
+    room = min(max(int(whole / len(columns)), min_width), max_width) - 2
+    cells = [[_centred(_label(kind, holders[row, column]), room) for column in columns] for row in rows]
+    width = max(len(text) for row in cells for text in row)
+    margin = max(int(lines / len(rows)) - 2, 0) // 2 if len(shape) == 2 else 0
     top, between, bottom = [a + b.join(["─" * width] * len(columns)) + c for a, b, c in ("┌┬┐", "├┼┤", "└┴┘")]
+    empty = [f"│{'│'.join([' ' * width] * len(columns))}│"] * margin
+    body = ["\n".join([*empty, f"│{'│'.join(text.center(width) for text in row)}│", *empty]) for row in cells]
     sys.stdout.write("\n".join([top, f"\n{between}\n".join(body), bottom, ""]))
+
+
+_LETTER = 2.5
+"""How much higher than wide a letter is."""
 
 
 def _label(kind: str, devices: Sequence[Any]) -> str:
     return f"{kind} {','.join(map(str, sorted(device.id for device in devices)))}"
+
+
+def _centred(text: str, width: int) -> str:
+    left = max(width - len(text), 0) // 2
+    return (" " * left + text).ljust(width)
