@@ -222,12 +222,15 @@ def _choosing(linear: Jaxpr, used: Sequence[int], residuals: int, avals: Sequenc
 # --- the user's functions -----------------------------------------------------------------------------------------------------
 
 
+_NOTHING = object()  # no operand was given: None is a pytree like any other
+
+
 def cond(
     pred: Any,
     true_fun: Callable[..., Any],
     false_fun: Callable[..., Any],
     *operands: Any,
-    operand: Any = None,
+    operand: Any = _NOTHING,
     linear: Any = None,
 ) -> Any:
     """Run `true_fun(*operands)` or `false_fun(*operands)`.
@@ -251,7 +254,7 @@ def cond(
     del linear
     if not callable(true_fun) or not callable(false_fun):
         raise TypeError("lax.cond: true_fun and false_fun arguments should be callable.")
-    if operand is not None:
+    if operand is not _NOTHING:
         operands = (operand, *operands)
     aval = _scalar_of(pred, "cond", "Pred")
     if dtypes.issubdtype(aval.dtype, np.bool_):
@@ -265,7 +268,7 @@ def cond(
     return _choose("cond", index, (false_fun, true_fun), operands, ("false_fun", "true_fun"))
 
 
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = None) -> Any:
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _NOTHING) -> Any:
     """Run `branches[index](*operands)`; the index is clamped into range.
 
     Parameters
@@ -277,7 +280,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
     """
     if not all(callable(b) for b in branches):
         raise TypeError("lax.switch: branches argument should be a sequence of callables.")
-    if operand is not None:
+    if operand is not _NOTHING:
         operands = (operand, *operands)
     aval = _scalar_of(index, "switch", "Branch index")
     if not dtypes.issubdtype(aval.dtype, np.integer):

@@ -28,7 +28,8 @@ scope: ContextVar[str] = ContextVar("scope", default="")
 pinned: ContextVar[Any] = ContextVar("pinned", default=None)
 
 
-def _is_ours(code: CodeType) -> bool:
+def is_ours(code: CodeType) -> bool:
+    """Whether code is part of purax."""
     ours = _OURS[code] = code.co_filename.startswith(_PACKAGE)
     return ours
 
@@ -43,7 +44,7 @@ def current_source(depth: int = 2) -> Source | None:
         code = frame.f_code
         ours = _OURS.get(code)
         if ours is None:
-            ours = _is_ours(code)
+            ours = is_ours(code)
         if not ours:
             names = scope.get()
             return (code, frame.f_lasti, names) if names else (code, frame.f_lasti)

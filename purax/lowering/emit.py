@@ -64,6 +64,7 @@ class Module:
         self.names: set[str] = {"main"}
         self.locations: dict[Any, int] = {}
         self.callbacks: list[Any] = []
+        self.kept: list[Any] = []  # what must live until the program is compiled
         self.order = {device: number for number, device in enumerate(devices)}
         self.meshes: dict[Any, str] = {}  # name by mesh
         self.manual: Any = None  # the manual region being written

@@ -21,6 +21,7 @@ class Lowered(NamedTuple):
     text: str
     callbacks: tuple[Any, ...]
     uses_lapack: bool
+    kept: tuple[Any, ...] = ()  # lives until the program is compiled; belongs to this lowering alone
     checks: tuple[tuple[Any, ...], Any] | None = None  # types of the last results, and what raises for their values
 
 
@@ -48,7 +49,7 @@ def lower(
     main = function_text(module, jaxpr, "main", f"jit({name})/", "public", attributes, out_attributes)
     head = f"module @jit_{module.unique(name)} attributes {{mhlo.num_partitions = {max(len(devices), 1)} : i32, mhlo.num_replicas = 1 : i32}} {{"  # fmt: skip
     text = "\n".join([head, *module.mesh_definitions(), main, *module.functions, "}", *module.location_table(), ""])
-    return Lowered(text, tuple(module.callbacks), module.uses_lapack)
+    return Lowered(text, tuple(module.callbacks), module.uses_lapack, tuple(module.kept))
 
 
 def _attributes(

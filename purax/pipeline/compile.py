@@ -139,7 +139,7 @@ def compile_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Any:
 def compile_lowered(lowered: Lowered, name: str, out_avals: Sequence[Any], how: Compilation = DEFAULT) -> Any:
     """The executable of a lowered program."""
     # Host functions and messages of checks are part of the program: never shared by text.
-    if lowered.callbacks or lowered.checks or not config.cache:
+    if lowered.callbacks or lowered.checks or lowered.kept or not config.cache:
         return _compile(lowered, name, out_avals, how)
     digest = hashlib.sha256(strip_locations(lowered.text).encode()).digest()
     key = (digest, how.key)
@@ -170,7 +170,7 @@ def _compile(lowered: Lowered, name: str, out_avals: Sequence[Any], how: Compila
         lowered.text, name=name, out_avals=(*out_avals, *more), devices=None if placement is None else placement.devices,
         out_placements=how.out_placements or None, donate=[i for i, d in enumerate(how.donated) if d],
         options=dict(how.options), callbacks=lowered.callbacks, mesh=how.mesh, known=how.in_placements,
-        checks=None if raise_for is None else (len(more), raise_for),
+        use_cache=not lowered.kept, checks=None if raise_for is None else (len(more), raise_for),
     )  # fmt: skip
 
 

@@ -269,13 +269,22 @@ def output_tiles(raw: Any) -> list[Any] | None:
     The cuts of a result that is held several times have one entry more than it has axes: the number of copies.
     """
     protos = raw.get_output_shardings()
-    if protos is None:
+    return None if protos is None else [tiles_of(xla_client.HloSharding.from_proto(proto)) for proto in protos]
+
+
+def tiles_of(sharding: Any) -> Any:
+    """One entry of `output_tiles`."""
+    if sharding.is_replicated() or not sharding.is_tiled():
         return None
-    found = map(xla_client.HloSharding.from_proto, protos)
-    return [
-        None if s.is_replicated() or not s.is_tiled() else (s.tile_assignment_dimensions(), s.tile_assignment_devices())
-        for s in found
-    ]
+    return sharding.tile_assignment_dimensions(), sharding.tile_assignment_devices()
+
+
+def sharding_callback(function: Any) -> bytes:
+    """What an `InspectSharding` call carries so that the partitioner calls `function` with the sharding that it chose.
+
+    The function must be kept alive until the program is compiled.
+    """
+    return bytes(_jax.encode_inspect_sharding_callback(function))
 
 
 _context: Any = None

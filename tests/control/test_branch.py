@@ -107,3 +107,9 @@ def test_without_jit_only_the_chosen_branch_runs():
     with purax.disable_jit():
         assert lax.cond(True, lambda: 1, lambda: 1 / 0) == 1
         assert lax.switch(1, [lambda: 1 / 0, lambda: 2]) == 2
+
+
+def test_none_is_an_operand_like_any_other():
+    assert lax.cond(True, lambda x: x is None, lambda x: False, operand=None)
+    assert lax.switch(1, [lambda x: False, lambda x: x is None], operand=None)
+    assert lax.cond(False, lambda: 1, lambda: 2) == 2

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints and callbacks that look into programs."""
 
+import io
 import logging
 
 import numpy as np
@@ -193,3 +194,44 @@ def test_many_programs_with_callbacks_that_compute_do_not_wait_for_each_other():
     total = sum(run(x) for x in pnp.ones((10, 64, 64)))
     purax.block_until_ready(total)
     assert len(equal) == 200 and not any(equal)
+
+
+# --- stopping a program
+
+
+def stopped(f, *commands):
+    """What the debugger says to these commands; `f(options)` calls it."""
+    stdin, stdout = io.StringIO("".join(f"{c}\n" for c in commands)), io.StringIO()
+    f({"stdin": stdin, "stdout": stdout})
+    return stdout.getvalue().replace("(jdb) ", "").splitlines()[1:]
+
+
+@eager_and_compiled
+def test_a_breakpoint_shows_values_of_the_run_and_goes_on(transform):
+    done = []
+
+    def program(options):
+        def inner(y):
+            z = y + 1
+            debug.breakpoint(**options)
+            return z
+
+        def outer(x):
+            return inner(x * 2)
+
+        done.append(transform(outer)(pnp.float32(3)))
+
+    says = stopped(program, "p y, z", "z + 1", "nonsense", "up", "p x", "d", "d", "bt", "l", "c")
+    assert says[0] == "(Array(6., dtype=float32), Array(7., dtype=float32))" and says[1] == "Array(8., dtype=float32)"
+    assert says[2].startswith("NameError")
+    assert any(line.endswith("in inner") for line in says) and any(line.endswith("in outer") for line in says)
+    assert "Array(3., dtype=float32)" in says
+    assert any(line.startswith("->") for line in says)
+    assert done == [7]
+
+
+@eager_and_compiled
+def test_quitting_a_breakpoint_ends_the_program(transform):
+    for commands in (["q"], []):
+        with pytest.raises(SystemExit):
+            stopped(lambda options: transform(lambda x: (debug.breakpoint(**options), x)[1])(1.0), *commands)

@@ -61,6 +61,7 @@ WITHOUT_SAMPLES: dict[str, str] = dict.fromkeys(
     ),
     _PROGRAM,
 ) | {
+    "inspect_sharding": "has no result: it looks at placements, see tests/control/test_sharding_view.py",
     "check": "has no result: it raises, see tests/control/test_check.py",
     "debug_callback": "calls Python, see tests/control/test_debugging.py",
     "ffi_call": "what a kernel computes is known to its author alone",
