@@ -21,6 +21,11 @@ from purax.control.custom import custom_jvp as custom_jvp
 from purax.control.custom import custom_vjp as custom_vjp
 from purax.control.jit import jit as jit
 from purax.control.pmap import pmap as pmap
+from purax.control.refs import Ref as Ref
+from purax.control.refs import empty_ref as empty_ref
+from purax.control.refs import free_ref as free_ref
+from purax.control.refs import freeze as freeze
+from purax.control.refs import new_ref as new_ref
 from purax.control.remat import checkpoint as checkpoint
 from purax.control.remat import checkpoint as remat
 from purax.control.remat import checkpoint_policies as checkpoint_policies
@@ -69,7 +74,7 @@ _hooks.numpy = numpy
 _LAZY = frozenset({
     "core", "data", "debug", "dlpack", "dtypes", "events", "experimental", "flatten_util", "image", "lax", "linen", "nn", "ops",
     "optim", "random", "scipy", "sharding", "stages", "train", "ad_checkpoint", "typing",
-    "api_util", "custom_batching", "custom_derivatives", "extend",
+    "api_util", "custom_batching", "custom_derivatives", "extend", "ref",
 })  # fmt: skip
 
 
