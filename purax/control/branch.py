@@ -122,7 +122,7 @@ class Cond(Primitive):
             return self.bind(index, *moved, branches=mapped), tuple([0 if w else None for w in wanted])
         index = shape.move_batch_axis(index, dims[0], 0)
         count = len(branches[0].outvars)
-        if axis.name is None and any(j.effects for j in branches):
+        if axis.name is None and any(map(lanes.calls_host, branches)):
             one = lambda *xs: self.bind(*xs, branches=branches)
             rows = lanes.by_lane(one, axis.size, (index, *moved), (True, *mask), branches[0].name)
             return tuple(rows), (0,) * count
