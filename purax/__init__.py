@@ -21,6 +21,11 @@ from purax.control.custom import custom_jvp as custom_jvp
 from purax.control.custom import custom_vjp as custom_vjp
 from purax.control.jit import jit as jit
 from purax.control.pmap import pmap as pmap
+from purax.control.refs import Ref as Ref
+from purax.control.refs import empty_ref as empty_ref
+from purax.control.refs import free_ref as free_ref
+from purax.control.refs import freeze as freeze
+from purax.control.refs import new_ref as new_ref
 from purax.control.remat import checkpoint as checkpoint
 from purax.control.remat import checkpoint as remat
 from purax.control.remat import checkpoint_policies as checkpoint_policies
@@ -68,7 +73,7 @@ _hooks.numpy = numpy
 # Loaded on first use: most programs need few of them, and import time is a feature.
 _LAZY = frozenset({
     "ad_checkpoint", "api_util", "core", "custom_batching", "custom_derivatives", "data", "debug", "dlpack", "dtypes",
-    "events", "experimental", "extend", "ffi", "flatten_util", "image", "lax", "linen", "nn", "ops", "optim", "random",
+    "events", "experimental", "extend", "ffi", "flatten_util", "image", "lax", "linen", "nn", "ops", "optim", "random", "ref",
     "scipy", "sharding", "stages", "test_util", "train", "typing",
 })  # fmt: skip
 

@@ -9,4 +9,12 @@ from purax.control.sharding_view import visualize_array_sharding as visualize_ar
 from purax.control.sharding_view import visualize_sharding as visualize_sharding
 from purax.control.stopping import debug_breakpoint as breakpoint
 
-__all__ = ["breakpoint", "callback", "inspect_array_sharding", "log", "print", "visualize_array_sharding", "visualize_sharding"]
+__all__ = [
+    "breakpoint",
+    "callback",
+    "inspect_array_sharding",
+    "log",
+    "print",
+    "visualize_array_sharding",
+    "visualize_sharding",
+]

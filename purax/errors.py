@@ -42,6 +42,7 @@ __all__ = [
     "PlatformError",
     "PuraxError",
     "RankPromotionError",
+    "ReferenceUseError",
     "ReverseModeError",
     "SealedSettingError",
     "SettingValueError",
@@ -316,7 +317,16 @@ class ReverseModeError(PuraxError, ValueError):
 
     Wrong: ``grad(lambda x: lax.while_loop(lambda v: v < 9, lambda v: v * 2, x))(1.0)``
 
-    Right: ``lax.fori_loop`` with Python bounds, ``lax.scan``, or forward mode (``jvp``).
+    Right: ``lax.while_loop(..., max_steps=N)``, ``lax.fori_loop``, ``lax.scan``, or forward mode (``jvp``).
+    """
+
+
+class ReferenceUseError(PuraxError, ValueError):
+    """A mutable reference is used as an array, written where that cannot be seen outside, or with a value that does not fit.
+
+    Wrong: ``jit(lambda x: purax.new_ref(x))(1.0)``
+
+    Right: ``jit(lambda x: purax.freeze(purax.new_ref(x)))(1.0)``
     """
 
 

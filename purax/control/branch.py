@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes, errors, tree
-from purax.control import lanes
+from purax.control import lanes, refs
 from purax.control.policies import split_by_policy, split_equation
 from purax.control.program import build, cast_weak, holds, permuted, stage_tree
 from purax.control.program_call import jit_p
@@ -122,7 +122,7 @@ class Cond(Primitive):
             return self.bind(index, *moved, branches=mapped), tuple([0 if w else None for w in wanted])
         index = shape.move_batch_axis(index, dims[0], 0)
         count = len(branches[0].outvars)
-        if axis.name is None and any(j.effects for j in branches):
+        if axis.name is None and any(map(lanes.calls_host, branches)):
             one = lambda *xs: self.bind(*xs, branches=branches)
             rows = lanes.by_lane(one, axis.size, (index, *moved), (True, *mask), branches[0].name)
             return tuple(rows), (0,) * count
@@ -325,6 +325,22 @@ def _scalar_of(x: Any, what: str, role: str) -> Any:
 
 
 def _choose(
+    what: str, index: Any, functions: Sequence[Callable[..., Any]], operands: tuple[Any, ...], roles: Sequence[str]
+) -> Any:
+    buried = refs.bury(what, operands)
+    if buried is not operands:
+        functions = [refs.unburied(f) for f in functions]
+
+    def attempt(token: Any, held: Any) -> Any:
+        if not held:
+            return _choose_values(what, index, [refs.watched(f, token) for f in functions], buried, roles)
+        opened = [refs.opened(f, token, held) for f in functions]
+        return _choose_values(what, index, opened, ([r[...] for r in held], *buried), roles)
+
+    return refs.settled(attempt)
+
+
+def _choose_values(
     what: str, index: Any, functions: Sequence[Callable[..., Any]], operands: tuple[Any, ...], roles: Sequence[str]
 ) -> Any:
     leaves, in_tree = tree.flatten(operands)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from purax import tree
-from purax.control import loop
+from purax import errors, tree
+from purax.control import loop, refs
 from purax.control.program import merge, partition
 from purax.core.trace import aval_of
 from purax.primitives import shape
@@ -51,7 +51,7 @@ def vmap(
         `axis_name`: lanes of different chunks cannot see each other.
     """
     if chunk is None:
-        return lanes.vmap(fun, in_axes, out_axes, axis_name, axis_size, spmd_axis_name, sum_match)
+        return _with_refs(fun, in_axes, out_axes, axis_name, axis_size, spmd_axis_name, sum_match)
     if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1:
         raise ValueError(f"vmap: chunk must be a positive int, got {chunk!r}")
     if axis_name is not None:
@@ -101,3 +101,46 @@ def _placed(x: Any, axis: int | None) -> Any:
     if axis is None:
         return shape.squeeze(shape.slice_in_dim(x, 0, 1), (0,))
     return shape.move_batch_axis(x, 0, axis % aval_of(x).ndim)
+
+
+def _with_refs(fun: Any, in_axes: Any, out_axes: Any, *options: Any) -> Any:
+    """`vmap` for arguments with references, which it refuses before it calls the function."""
+    plain = lanes.vmap(fun, in_axes, out_axes, *options)
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return plain(*args, **kwargs)
+        except errors.ReferenceUseError:
+            if not any(map(refs.is_ref, tree.leaves((args, kwargs)))):
+                raise
+        return _over_refs(fun, in_axes, out_axes, args, kwargs, options)
+
+    mapped = like(mapped, fun, "vmap")
+    mapped.__doc__ = plain.__doc__
+    return mapped
+
+
+def _over_refs(fun: Any, in_axes: Any, out_axes: Any, args: Any, kwargs: Any, options: Any) -> Any:
+    """Lanes get references to their rows of references with a mapped axis; what they hold then goes back."""
+    refs.bury("vmap", (args, kwargs))  # no reference twice
+    leaves, treedef = tree.flatten((args, kwargs))
+    axes = tree.flatten_axes("vmap in_axes", treedef, (in_axes, 0))
+    chosen = [i for i, (x, a) in enumerate(zip(leaves, axes, strict=True)) if refs.is_ref(x) and a is not None]
+    if any(isinstance(leaves[i], refs.RefView) for i in chosen):
+        raise TypeError("TransformedRefs are not allowed as mapped arguments of vmap: pass the reference itself.")
+    shared, rows = partition([a is not None for a in axes], leaves)
+    places = [a for a in axes if a is not None]
+    values = [x[...] if refs.is_ref(x) else x for x in rows]
+
+    def lane(*own: Any) -> Any:
+        whole = merge([a is not None for a in axes], shared, own)
+        for i in chosen:
+            whole[i] = refs.new_ref(whole[i])
+        inner, named = treedef.unflatten(whole)
+        return fun(*inner, **named), [whole[i][...] for i in chosen]
+
+    back = [axes[i] for i in chosen]
+    out, changed = lanes.vmap(lane, tuple(places), (out_axes, back), *options)(*values)
+    for i, value in zip(chosen, changed, strict=True):
+        leaves[i][...] = value
+    return out

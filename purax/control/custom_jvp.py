@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from purax import dtypes, errors, tree
+from purax.control import refs
 from purax.control.custom_rules import (
     BatchedFunction,
     CustomFunction,
@@ -236,6 +237,9 @@ class custom_jvp(CustomFunction):
         if self.jvp is None:
             raise AttributeError(f"No JVP defined for custom_jvp function {name_of(self.fun)} using defjvp.")
         leaves, static, in_tree = self._resolve(args, kwargs)
+        if any(map(refs.is_ref, leaves)):
+            rule = refs.unburied(self.jvp)
+            return self._with_buried_refs(lambda other: other.defjvp(rule, self.symbolic_zeros), args, kwargs)
         flat = FlatFunction(self.fun, in_tree, tuple(static))
         outs = custom_jvp_call_p.bind(
             *leaves, fun=flat, jaxpr=None, rule=_JvpRule(self.jvp, flat, self.symbolic_zeros), consts=0

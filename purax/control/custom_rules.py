@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from purax import dtypes, errors, tree
+from purax.control import refs
 from purax.core.axes import Axis
 from purax.core.ir import intern, open_constants
 from purax.core.stage import stage
@@ -60,6 +61,8 @@ class FlatFunction(Rule):
     def __call__(self, *leaves: Any) -> list[Any]:
         """Leaves of the output."""
         outs, self.out_tree = tree.flatten(self.fun(*self.arguments(leaves)))
+        for out in filter(refs.is_ref, outs):
+            aval_of(out)  # raises
         return outs
 
 
@@ -199,6 +202,12 @@ class CustomFunction:
                 )
         leaves, in_tree = tree.flatten(tuple(a for i, a in enumerate(args) if i not in positions))
         return leaves, static, in_tree
+
+    def _with_buried_refs(self, define: Callable[[Any], Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function like this one, to which `define` gives its rules, with references as structure of the arguments."""
+        other: Any = type(self)(refs.unburied(self.fun), self.nondiff_argnums)
+        define(other)
+        return other(*refs.bury(name_of(self.fun), _positional(self.signature, args, kwargs, self.fun)))
 
 
 class _Method:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors, tree
+from purax.control import refs
 from purax.control.custom_jvp import CustomJvpCall
 from purax.control.custom_rules import (
     BatchedFunction,
@@ -21,7 +22,7 @@ from purax.control.custom_rules import (
 from purax.core.axes import Axis
 from purax.core.interpret import reference_eval
 from purax.core.ir import open_constants
-from purax.core.primitive import Linear, Primitive, Undefined
+from purax.core.primitive import Linear, Primitive
 from purax.core.stage import stage
 from purax.core.trace import aval_of
 from purax.primitives import cast, reduction, shape
@@ -136,7 +137,7 @@ class _VjpRule(Rule):
 def _is_array(x: Any) -> bool:
     try:
         aval_of(x)
-    except TypeError:
+    except (TypeError, errors.ReferenceUseError):
         return False
     return True
 
@@ -175,7 +176,7 @@ class CustomVjpCall(Primitive):
 
     run = CustomJvpCall.run
     unfold = CustomJvpCall.unfold
-    transpose = Undefined("the derivative of a custom_vjp function is given by its rules")
+    transpose = CustomJvpCall.transpose  # where it is called on cotangents, its own operations are linear
 
     def stage(self, trace: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """Record the function as a program, with its rules."""
@@ -446,6 +447,9 @@ class custom_vjp(CustomFunction):
         if self.forward is None or self.backward is None:
             raise AttributeError(f"No VJP defined for custom_vjp function {name_of(self.fun)} using defvjp.")
         leaves, static, in_tree = self._resolve(args, kwargs)
+        if any(map(refs.is_ref, leaves)):
+            rules = (refs.unburied(self.forward), self.backward, self.symbolic_zeros)
+            return self._with_buried_refs(lambda other: other.defvjp(*rules), args, kwargs)
         flat = FlatFunction(self.fun, in_tree, tuple(static))
         rule = _VjpRule(self.forward, self.backward, flat, self.symbolic_zeros)
         outs = custom_vjp_call_p.bind(*leaves, fun=flat, jaxpr=None, rule=rule, consts=0)

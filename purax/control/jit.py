@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from purax import config, events, tree
-from purax.control import sharded
+from purax.control import refs, sharded
 from purax.control.call import Call, check_outputs, choose, take_zeros
 from purax.control.explain import cache_miss
 from purax.control.instrument import with_automatic_checks
@@ -72,6 +72,7 @@ class JitFunction:
         rest = tuple([(o, v) for o, v in options.items() if v and o not in _CHOICES and o != "compiler_options"])
         self.store = store = store_of(fun, (self.static, self.donated, rest, self.flags))
         self.cache, self.keyword_cache, self.programs = store.quick, store.quick_keyword, store.programs
+        self.holders: dict[Any, _Holder] = {}  # calls that touch references
         self.__dict__.update(getattr(fun, "__dict__", {}) if inspect.isfunction(fun) else {})
         self.__wrapped__ = fun
         for field in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
@@ -128,6 +129,7 @@ class JitFunction:
         settings = config.current()
         if settings.disable_jit:
             return self.fun(*args, **kwargs)
+        args, kwargs = refs.bury(f"jit({self.name})", (args, kwargs))
         trace = current.get()
         if self.store.placed and trace is None and not self.static:
             leaves, key = sharded.key_of(args, kwargs)
@@ -140,7 +142,16 @@ class JitFunction:
                 if isinstance(x, Tracer):
                     check_escape(x, None)
                 call.leaves[i] = x if type(x) is Array else as_array(x)
-        program = self._program(call)
+        holder = self.holders.get(call.key)
+        if holder is not None:
+            return holder(call)
+        try:
+            program = self._program(call)
+        except refs.Touched as touched:
+            if touched.token is not self:
+                raise
+            holder = self.holders[call.key] = _Holder(self, call, touched.refs)
+            return holder(call)
         if trace is not None or (any(call.donated) and debugging()):
             return program.unflatten(
                 jit_p.bind(*program.consts, *call.leaves, jaxpr=program.jaxpr, name=self.name, inline=self.inline)
@@ -214,13 +225,14 @@ class JitFunction:
     def _trace(self, call: Call) -> Program:
         started = time.perf_counter()
         left: Any = None
+        watched = refs.watched(refs.unburied(self.fun), self, reads=True)
 
         def flat(*leaves: Any) -> list[Any]:
             nonlocal left
             if self.shardings is not None:
                 leaves = tuple(sharded.constrain(leaves, self.shardings.constraints(call)))
             args, kwargs = call.rebuild(leaves)
-            outs, out_tree = tree.flatten(self.fun(*args, **kwargs))
+            outs, out_tree = tree.flatten(watched(*args, **kwargs))
             check_outputs(self.name, outs, out_tree)
             if self.shardings is not None:
                 outs = sharded.constrain(outs, self.shardings.outputs(out_tree))
@@ -239,7 +251,12 @@ class JitFunction:
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Trace for these arguments (arrays or ShapeDtypeStructs) without running."""
         call = Call(self, args, kwargs)
-        program = self._program(call)
+        try:
+            program = self._program(call)
+        except refs.Touched as touched:
+            if touched.token is not self:
+                raise
+            raise touched.unsupported(f"a program of {self.name} that is looked at or compiled by itself") from None
         return Traced(self, call, program)
 
     def plan(self, call: Call, program: Program) -> placed.Plan:
@@ -260,6 +277,39 @@ class JitFunction:
 
     def _cache_size(self) -> int:
         return len(self.programs)
+
+
+class _Holder:
+    """A call that touches references: a jitted function of their values and of the arguments, which returns the new values."""
+
+    def __init__(self, function: JitFunction, call: Call, touched: tuple[Any, ...]) -> None:
+        self.function, self.call, self.touched = function, call, touched
+        self._jit()
+
+    def _jit(self) -> None:
+        fun = refs.unburied(self.function.fun)
+        opened = refs.opened(fun, self, self.touched, reads=True)
+
+        def run(values: Any, leaves: Any) -> Any:
+            args, kwargs = self.call.rebuild(leaves)
+            return opened(values, *args, **kwargs)
+
+        run.__name__ = self.function.name
+        self.jitted = jit(run)
+
+    def __call__(self, call: Call) -> Any:
+        while True:
+            try:
+                out, values = self.jitted([ref[...] for ref in self.touched], call.leaves)
+                break
+            except refs.Touched as touched:
+                if touched.token is not self:
+                    raise
+                self.touched = (*self.touched, *touched.refs)
+                self._jit()
+        for ref, value in zip(self.touched, values, strict=True):
+            ref[...] = value
+        return out
 
 
 class _Bound:

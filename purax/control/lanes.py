@@ -3,8 +3,9 @@
 
 All lanes of a mapping run one program, so a branch that one lane takes is run for the others, too, and a loop goes on until the
 last lane has finished. What it gives in a lane that is not meant is thrown away. Three things could still be seen: a loop that
-never ends with the values of such a lane, so such lanes run on the values of a lane that is meant; effects, so a program with
-effects runs lane by lane; and a program that no lane is meant for, which is not run at all if it holds a loop.
+never ends with the values of such a lane, so such lanes run on the values of a lane that is meant; calls of Python and other
+effects, so a program with such runs lane by lane (unless the mapping has a name, which collectives may use); and a program that no
+lane is meant for, which is not run at all if it holds a loop.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from purax.core.trace import aval_of
 from purax.primitives import elementwise, reduction, shape, slicing
 from purax.primitives.stop_gradient import stop_gradient
 
-__all__ = ["by_lane", "has_open_loop", "keep_where", "like_live"]
+__all__ = ["by_lane", "calls_host", "has_open_loop", "keep_where", "like_live"]
 
 
 def keep_where(live: Any, new: Any, old: Any) -> Any:
@@ -35,18 +36,28 @@ def keep_where(live: Any, new: Any, old: Any) -> Any:
 
 def has_open_loop(jaxpr: Jaxpr) -> bool:
     """Whether the program holds a loop whose number of steps depends on values."""
-    found = jaxpr.derived.get("open loop")
+    return _holds(jaxpr, "while")
+
+
+def calls_host(jaxpr: Jaxpr) -> bool:
+    """Whether somebody outside could tell how often the program runs."""
+    return bool(jaxpr.effects) or _holds(jaxpr, "pure_callback")
+
+
+def _holds(jaxpr: Jaxpr, name: str) -> bool:
+    found = jaxpr.derived.get(("holds", name))
     if found is None:
-        found = jaxpr.derived["open loop"] = any(
-            eqn.primitive.name == "while" or any(map(_holds_open_loop, eqn.params.values())) for eqn in jaxpr.eqns
+        found = jaxpr.derived["holds", name] = any(
+            eqn.primitive.name == name or any(_value_holds(value, name) for value in eqn.params.values())
+            for eqn in jaxpr.eqns
         )
     return found
 
 
-def _holds_open_loop(value: Any) -> bool:
+def _value_holds(value: Any, name: str) -> bool:
     if isinstance(value, (Jaxpr, ClosedJaxpr)):
-        return has_open_loop(value.jaxpr)
-    return isinstance(value, tuple) and any(map(_holds_open_loop, value))
+        return _holds(value.jaxpr, name)
+    return isinstance(value, tuple) and any(_value_holds(item, name) for item in value)
 
 
 def like_live(live: Any, values: Sequence[Any], mapped: Sequence[bool]) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes, errors, tree
+from purax.control import refs
 from purax.control.program import build, cast_weak, holds, merge, partition, permuted, stage_tree, varying_over
 from purax.control.rewind import counted
 from purax.control.scan import scan_p
@@ -59,7 +60,9 @@ def scan(
     if not callable(f):
         raise TypeError(f"lax.scan: f argument should be a callable, got {f!r}.")
     xs_flat, xs_tree = tree.flatten(xs)
-    init_flat, init_tree = tree.flatten(init)
+    if any(refs.is_ref(x) for x in xs_flat):
+        return _scan_over_refs(f, init, xs_flat, xs_tree, length=length, reverse=reverse, unroll=unroll)
+    init_flat = tree.leaves(refs.bury("scan", init))
     check_arrays("scan", init_flat, lambda: ["init" + tree.keystr(p) for p, _ in tree.leaves_with_path(init)])
     check_arrays("scan", xs_flat, lambda: ["xs" + tree.keystr(p) for p, _ in tree.leaves_with_path(xs)])
     size = _scan_length(xs_flat, length, xs)
@@ -67,6 +70,27 @@ def scan(
     if config.current().disable_jit and not any(isinstance(x, Tracer) for x in (*xs_flat, *init_flat)):
         return _python_scan(f, init, xs_flat, xs_tree, size, reverse)
     x_avals = [(a := aval_of(x)).update(shape=a.shape[1:]) for x in xs_flat]
+
+    def attempt(token: Any, held: Any) -> Any:
+        if not held:
+            return _scan(refs.watched(f, token), init, xs_flat, xs_tree, x_avals, size, bool(reverse), steps)
+        inner = refs.opened(f, token, held)
+
+        def body(carry: Any, x: Any) -> Any:
+            (carry, y), values = inner(carry[0], carry[1], x)
+            return (values, carry), y
+
+        start = ([r[...] for r in held], init)
+        (values, carry), ys = _scan(_renamed(body, f), start, xs_flat, xs_tree, x_avals, size, bool(reverse), steps)
+        return (carry, ys), values
+
+    return refs.settled(attempt)
+
+
+def _scan(
+    f: Any, init: Any, xs_flat: list[Any], xs_tree: Any, x_avals: list[Any], size: int, reverse: bool, steps: int
+) -> Any:
+    init_flat, init_tree = tree.flatten(init)
     in_tree = tree.structure((init, xs_tree.unflatten(range(len(xs_flat)))))
     jaxpr, consts, out_tree, init_flat = _stage_body(f, in_tree, init_tree, init_flat, x_avals)
     kept, rows, fixed = _unchanged(jaxpr, len(consts), len(init_flat))
@@ -77,11 +101,27 @@ def scan(
     rows = [i for i in rows if i < len(init_flat) or not same[i - len(init_flat)]]
     outs = scan_p.bind(
         *consts, *unchanged, *changing, *xs_flat, jaxpr=permuted(jaxpr, kept, rows), length=size,
-        reverse=bool(reverse), unroll=steps, consts=len(consts) + len(unchanged), carry=len(changing),
+        reverse=reverse, unroll=steps, consts=len(consts) + len(unchanged), carry=len(changing),
     )  # fmt: skip
     final = merge(fixed, outs[: len(changing)], [hooks.as_array(x) for x in unchanged])
     forwarded = [hooks.as_array(slices[v]) for v, s in zip(jaxpr.outvars[len(init_flat) :], same, strict=True) if s]
     return out_tree.unflatten([*final, *merge(same, outs[len(changing) :], forwarded)])
+
+
+def _scan_over_refs(f: Any, init: Any, xs_flat: list[Any], xs_tree: Any, **options: Any) -> Any:
+    """A scan whose rows come from references: each step has references to its rows, and what they hold then goes back."""
+    chosen = [i for i, x in enumerate(xs_flat) if refs.is_ref(x)]
+
+    def body(carry: Any, rows: list[Any]) -> Any:
+        rows = [refs.new_ref(x) if i in chosen else x for i, x in enumerate(rows)]
+        carry, y = f(carry, xs_tree.unflatten(rows))
+        return carry, (y, [rows[i][...] for i in chosen])
+
+    rows = [x[...] if i in chosen else x for i, x in enumerate(xs_flat)]
+    carry, (ys, changed) = scan(_renamed(body, f), init, rows, **options)
+    for i, value in zip(chosen, changed, strict=True):
+        xs_flat[i][...] = value
+    return carry, ys
 
 
 def _unchanged(jaxpr: Jaxpr, consts: int, carry: int) -> tuple[list[int], list[int], list[bool]]:
@@ -269,9 +309,8 @@ def while_loop(
     """
     if not (callable(body_fun) and callable(cond_fun)):
         raise TypeError("lax.while_loop: body_fun and cond_fun arguments should be callable.")
-    if max_steps is None:
-        return _while_loop(cond_fun, body_fun, init_val)
-    return _while_loop(cond_fun, body_fun, init_val, _checked_limit("while_loop", max_steps), cut=True)
+    limit = None if max_steps is None else _checked_limit("while_loop", max_steps)
+    return _while_loop(cond_fun, body_fun, init_val, limit, cut=limit is not None)
 
 
 def _checked_limit(what: str, max_steps: Any) -> int:
@@ -286,6 +325,21 @@ def _checked_limit(what: str, max_steps: Any) -> int:
 
 def _while_loop(cond_fun: Any, body_fun: Any, init_val: Any, limit: int | None = None, cut: bool = False) -> Any:
     """A loop of at most `limit` steps; without `cut` the condition is known to keep the limit."""
+
+    def attempt(token: Any, held: Any) -> Any:
+        if not held:
+            go_on, body = [refs.watched(fun, token) for fun in (cond_fun, body_fun)]
+            return _while_loop_of_values(go_on, body, init_val, limit, cut)
+        condition, step = [refs.opened(fun, token, held) for fun in (cond_fun, body_fun)]
+        go_on = _renamed(lambda s: condition(*s)[0], cond_fun)
+        body = _renamed(lambda s: step(*s)[::-1], body_fun)
+        values, out = _while_loop_of_values(go_on, body, ([r[...] for r in held], init_val), limit, cut)
+        return out, values
+
+    return refs.settled(attempt)
+
+
+def _while_loop_of_values(cond_fun: Any, body_fun: Any, init_val: Any, limit: int | None, cut: bool) -> Any:
     init_flat, init_tree = tree.flatten(init_val)
     check_arrays(
         "while_loop", init_flat, lambda: ["init_val" + tree.keystr(p) for p, _ in tree.leaves_with_path(init_val)]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from purax import config, tree
+from purax.control import refs
 from purax.control.policies import checkpoint_name, checkpoint_policies, split_by_policy
 from purax.control.program import build, stage_tree, take
 from purax.control.program_call import HeldCall, LinearCall, jit_p, plain
@@ -201,17 +202,31 @@ def checkpoint(
             raise ValueError(
                 f"the `static_argnums` argument to `jax.checkpoint` can only take integer values less than the number of positional arguments, but got {positions} for {len(args)} arguments"
             )
-        dynamic = tuple(a for i, a in enumerate(args) if i not in static)
-        leaves, in_tree = tree.flatten((dynamic, kwargs))
-        check_arrays(f"checkpoint({name_of(fun)})", leaves, lambda: argument_names(fun, dynamic, kwargs))
+        given = tuple(a for i, a in enumerate(args) if i not in static)
+        dynamic, kwargs = buried = refs.bury("checkpoint", (given, kwargs))
 
         def call(dynamic: Any, kwargs: Any) -> Any:
             rest = iter(dynamic)
             return fun(*[args[i] if i in static else next(rest) for i in range(len(args))], **kwargs)
 
         call.__name__ = name_of(fun)
+        inner = call if dynamic is given else refs.unburied(call)
+
+        def attempt(token: Any, held: Any) -> Any:
+            if held:
+                values = ([r[...] for r in held], *buried)
+                return bound(refs.opened(inner, token, held, reads=True), values, held, args, static)
+            return bound(refs.watched(inner, token, reads=True), buried, (), args, static)
+
+        return refs.settled(attempt)
+
+    def bound(call: Any, values: Any, held: Any, args: Any, static: Any) -> Any:
+        """Trace the call, unless that is done, and bind it."""
+        dynamic, kwargs = values[-2:]
+        leaves, in_tree = tree.flatten(values)
+        check_arrays(f"checkpoint({name_of(fun)})", leaves, lambda: argument_names(fun, dynamic, kwargs))
         avals = tuple([aval_of(x) for x in leaves])
-        key = (in_tree, avals, config.trace_key(), *axis_environment.get().items(), lane_axes.get())
+        key = (in_tree, avals, held, config.trace_key(), *axis_environment.get().items(), lane_axes.get())
         key = (*key, *[(i, type(args[i]), args[i]) for i in sorted(static)])
         found = programs.get(key)
         if found is None:
@@ -222,7 +237,7 @@ def checkpoint(
         jaxpr, consts, out_tree = found
         outs = remat_p.bind(
             *consts, *leaves, jaxpr=jaxpr, name=name_of(fun), inline=True, policy=policy,
-            prevent_cse=_hidden(prevent_cse, len(consts), dynamic, kwargs),
+            prevent_cse=_hidden(prevent_cse, len(consts) + len(held), dynamic, kwargs),
         )  # fmt: skip
         return out_tree.unflatten(outs)
 

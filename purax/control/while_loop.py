@@ -174,7 +174,7 @@ class While(Primitive):
             values = xs[start + n_body :]
             live = eval_jaxpr(mapped_cond, (), *xs[:start], *values)[0]
             inputs: Any = xs[start:]
-            if body.effects and axis.name is None:
+            if lanes.calls_host(body) and axis.name is None:
                 return lanes.by_lane(step_if, axis.size, (live, *inputs), (True, *mask[start:]), body.name)
             if lanes.has_open_loop(body):
                 inputs = lanes.like_live(live, inputs, mask[start:])

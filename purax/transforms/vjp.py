@@ -142,6 +142,34 @@ class Pullback:
         results = self._tape.backward(checked) if self._parts is None else self._parts.backward(checked)
         return types.in_tree.unflatten([explicit(c, a) for c, a in zip(results, types.in_avals, strict=True)])
 
+    def with_refs(self, *refs: Any) -> Callable[[Any], Any]:
+        """The pullback, adding cotangents to mutable references.
+
+        Parameters
+        ----------
+        *refs : references, or pytrees of them like the argument
+            One per argument; where it is something else, the cotangent is returned as ever.
+
+        Returns
+        -------
+        callable
+            Its result has None where a cotangent was added to a reference.
+        """
+
+        def pull(cotangent: Any) -> Any:
+            out = []
+            for given, found in zip(refs, self(cotangent), strict=True):
+                places, treedef = tree.flatten(given)
+                if not places or not all(hasattr(p, "addupdate") for p in places):
+                    out.append(found)
+                    continue
+                for place, c in zip(places, treedef.flatten_up_to(found), strict=True):
+                    place.addupdate(c)
+                out.append(treedef.unflatten([None] * len(places)))
+            return tuple(out)
+
+        return pull
+
     @property
     def parts(self) -> _Parts:
         """The linear program and its residuals, once they are looked at."""

@@ -7,6 +7,7 @@ import pytest
 import purax
 from purax import grad, lax, nn, random
 from purax import numpy as pnp
+from purax.experimental import io_callback
 
 # --- the Jacobian of a running sum by its inputs (jax#753) ----------------------------------------------------------------
 
@@ -144,3 +145,42 @@ def test_the_gradient_of_doubling_until_a_hundred_is_a_power_of_two():
     double = lambda x: lax.while_loop(lambda v: v < 100, lambda v: 2 * v, x, max_steps=50)
     assert float(grad(double)(1.0)) == 128 and float(purax.jit(grad(double))(30.0)) == 4
     np.testing.assert_array_equal(purax.vmap(grad(double))(pnp.array([1.0, 50.0, 300.0])), [128, 2, 1])
+
+
+# --- effects of lanes that are not meant (jax#19314) --------------------------------------------------------------------------
+
+
+CALLS = {
+    "debug": lambda seen, x: purax.debug.callback(lambda v: seen.append(float(v)), x),
+    "io": lambda seen, x: io_callback(lambda v: seen.append(float(v)), None, x),
+    "ordered": lambda seen, x: io_callback(lambda v: seen.append(float(v)), None, x, ordered=True),
+    "pure": lambda seen, x: purax.pure_callback(
+        lambda v: (seen.append(float(v)), v)[1], purax.ShapeDtypeStruct((), "float32"), x, vmap_method="sequential"
+    ),
+}
+
+
+@pytest.mark.parametrize("outer", [lambda f: f, purax.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("kind", CALLS)
+def test_calls_of_python_fire_in_live_lanes_only(kind, outer):
+    seen = []
+
+    def touch(x):
+        out = CALLS[kind](seen, x)
+        return 2 * x if out is None else x + out  # a pure call whose result nobody wants need not be made
+
+    branch = outer(purax.vmap(lambda x: lax.cond(x > 0, touch, lambda x: x, x)))
+    np.testing.assert_array_equal(branch(pnp.array([-1.0, 2.0, -3.0])), [-1, 4, -3])
+    purax.effects_barrier()
+    assert seen == [2.0]
+    seen.clear()
+    if kind != "ordered":  # there is no order among the lanes of two mappings
+        nested = outer(purax.vmap(purax.vmap(lambda x: lax.cond(x > 0, touch, lambda x: x, x))))
+        np.testing.assert_array_equal(nested(pnp.array([[-1.0, 2.0], [3.0, -4.0]])), [[-1, 4], [6, -4]])
+        purax.effects_barrier()
+        assert sorted(seen) == [2.0, 3.0]
+        seen.clear()
+    loop = outer(purax.vmap(lambda x: lax.while_loop(lambda v: v < 8, touch, x)))
+    np.testing.assert_array_equal(loop(pnp.array([1.0, 4.0, 9.0])), [8, 8, 9])
+    purax.effects_barrier()
+    assert seen == [1.0, 4.0, 2.0, 4.0]

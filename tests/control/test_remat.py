@@ -8,7 +8,7 @@ import purax
 from purax import checkpoint_policies as policies
 from purax import lax
 from purax import numpy as pnp
-from purax.ad_checkpoint import checkpoint_name
+from purax.ad_checkpoint import checkpoint_name, print_saved_residuals, saved_residuals
 
 X = np.array([0.4, -1.1, 0.7], np.float32)
 SAVE_COS = lambda primitive, *_, **__: primitive.name == "cos"
@@ -137,3 +137,37 @@ def test_checkpoints_nest():
     plain = lambda x: pnp.sin(pnp.sin(pnp.sin(pnp.sin(x)))).sum()
     np.testing.assert_allclose(purax.grad(outer)(X), purax.grad(plain)(X), rtol=1e-5)
     np.testing.assert_allclose(purax.hessian(outer)(X), purax.hessian(plain)(X), rtol=1e-4, atol=1e-6)
+
+
+# --- what is kept
+
+
+def layers(wrap):
+    step = wrap(lambda w, x: checkpoint_name(pnp.sin(pnp.tanh(x @ w)), "kept"))
+    return lambda ws, x: lax.scan(lambda x, w: (step(w, x), None), x, ws)[0].sum()
+
+
+def test_checkpoints_keep_less_and_the_bytes_are_told(capsys):
+    ws, x = pnp.ones((5, 4, 4)), pnp.ones((8, 4))
+    plain, checked = layers(lambda f: f), layers(purax.checkpoint)
+    sizes = [sum(r.nbytes for r in saved_residuals(fun, ws, x)) for fun in (plain, checked)]
+    step = 5 * 8 * 4 * 4  # bytes of one array per step of the loop
+    assert sizes == [
+        4 * 5 * 4 * 4 + 3 * step,
+        4 * 5 * 4 * 4 + step,
+    ]  # the weights; x, tanh and its sine's slope; x alone
+    print_saved_residuals(checked, ws, x)
+    text = capsys.readouterr().out
+    assert f"total {sizes[1]:,} B in 2 arrays; without checkpoints {sizes[0]:,} B in 4 arrays" in text
+    assert "float32[5,4,4]" in text and "argument ws" in text and "output of scan" in text
+
+
+def test_each_value_that_is_kept_is_told_with_its_origin():
+    captured = pnp.arange(3.0)
+    fun = lambda x: pnp.sin(checkpoint_name(pnp.exp(x["a"]), "e") * captured).sum()
+    found = saved_residuals(fun, {"a": X})
+    origins = " | ".join(r.origin for r in found)
+    assert "output of exp" in origins and "a constant" in origins and __file__ in origins
+    named = saved_residuals(lambda x: pnp.sin(checkpoint_name(pnp.exp(x), "e")).sum() + checkpoint_name(x, "f") @ x, X)
+    assert any(r.origin.startswith("named 'f'") for r in named)
+    assert all(r.aval.shape == (3,) for r in found)

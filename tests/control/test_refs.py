@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutable references: reading and writing, in programs of all kinds, with derivatives and lanes, and wrong uses."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import purax
+from purax import errors, grad, jit, lax, vmap
+from purax import numpy as pnp
+from purax import ref as refs
+
+
+def test_a_reference_is_read_and_written_by_index():
+    ref = purax.new_ref(pnp.arange(6.0).reshape(2, 3))
+    before = ref[...]
+    ref[0] = 7.0
+    ref[1, 1:] += 1
+    ref.at[:, 0].addupdate(pnp.array([1.0, 2.0]))
+    assert float(ref.swap(9.0, (0, 2))) == 7.0
+    view = ref.at[1].at[1:]
+    view[...] *= 2
+    np.testing.assert_array_equal(ref[...], [[8, 7, 9], [5, 10, 12]])
+    np.testing.assert_array_equal(before, np.arange(6.0).reshape(2, 3))  # what was read stays
+    assert (ref.shape, ref.dtype, ref.ndim, ref.size, len(ref), view.shape) == ((2, 3), np.float32, 2, 6, 2, (2,))
+    assert isinstance(ref, purax.Ref) and not isinstance(ref, purax.Array)
+
+
+def test_functions_of_references_do_what_indexing_does():
+    ref = purax.new_ref(pnp.zeros(3))
+    refs.set(ref, 1, 2.0)
+    refs.addupdate(ref, None, 1.0)
+    assert float(refs.swap(ref, 0, 5.0)) == 1.0 and float(refs.get(ref, 0)) == 5.0
+    np.testing.assert_array_equal(refs.get(ref), [5, 3, 1])
+    empty = purax.empty_ref(purax.ShapeDtypeStruct((2,), "float32"))
+    empty[...] = 3.0
+    np.testing.assert_array_equal(purax.freeze(empty), [3, 3])
+
+
+def bump(ref, by):
+    ref[...] += by
+    ref[0] = by
+    return ref[...].sum()
+
+
+def test_jitted_functions_change_their_arguments_and_what_they_capture():
+    passed, captured, read = purax.new_ref(pnp.zeros(3)), purax.new_ref(0), purax.new_ref(10.0)
+
+    @jit
+    def fun(ref, by):
+        captured[...] += 1
+        return bump(ref, by) + read[...]
+
+    assert [float(fun(passed, by)) for by in (1.0, 2.0)] == [13.0, 18.0]
+    read[...] = 20.0  # read anew at each call
+    assert float(fun(passed, 0.0)) == 26.0
+    np.testing.assert_array_equal(passed[...], [0, 3, 3])
+    assert int(captured[...]) == 3
+    nested = jit(lambda: jit(lambda: fun(passed, 1.0))())
+    assert float(nested()) == 29.0 and int(captured[...]) == 4
+
+
+PROGRAMS = {
+    "jit": lambda step: jit(lambda: step())(),
+    "scan": lambda step: lax.scan(lambda c, _: (step(), c)[1:] * 2, 0.0, None, 3),
+    "fori": lambda step: lax.fori_loop(0, 3, lambda i, c: (step(), c)[1], 0.0),
+    "while": lambda step: lax.while_loop(lambda i: i < 3, lambda i: (step(), i + 1)[1], 0),
+    "map": lambda step: lax.map(lambda x: (step(), x)[1], pnp.arange(3)),
+    "cond": lambda step: lax.cond(pnp.bool_(True), step, lambda: None),
+    "switch": lambda step: lax.switch(pnp.int32(1), [lambda: None, step, lambda: None]),
+    "checkpoint": lambda step: purax.checkpoint(step)(),
+    "scan of cond": lambda step: lax.scan(
+        lambda c, i: lax.cond(i == 1, step, lambda: None) or (c, i), 0.0, pnp.arange(3)
+    ),
+}
+TIMES = {"scan": 3, "fori": 3, "while": 3, "map": 3}
+
+
+@pytest.mark.parametrize("outer", [lambda f: f, jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_writes_leave_programs_of_all_kinds(kind, outer):
+    ref, other = purax.new_ref(pnp.array([0.3, 0.4])), purax.new_ref(5)
+
+    def step():
+        ref[...] = pnp.sin(ref[...]) + 1
+        other[...] += 1
+
+    def run():
+        PROGRAMS[kind](step)
+
+    outer(run)()
+    want = np.array([0.3, 0.4])
+    for _ in range(TIMES.get(kind, 1)):
+        want = np.sin(want) + 1
+    np.testing.assert_allclose(ref[...], want, rtol=1e-6)
+    assert int(other[...]) == 5 + TIMES.get(kind, 1)
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_derivatives_and_lanes_go_through_references(kind):
+    def fun(x):
+        ref = purax.new_ref(x)
+
+        def step():
+            ref[...] = pnp.sin(ref[...]) + x
+
+        PROGRAMS[kind](step)
+        return purax.freeze(ref)
+
+    def written(x):
+        value = x
+        for _ in range(TIMES.get(kind, 1)):
+            value = pnp.sin(value) + x
+        return value
+
+    want, (slope,) = purax.jvp(written, (0.7,), (1.0,))[0], (grad(written)(0.7),)
+    np.testing.assert_allclose(purax.jvp(jit(fun), (0.7,), (1.0,)), (want, slope), rtol=1e-5)
+    if kind != "while":
+        np.testing.assert_allclose(grad(fun)(0.7), slope, rtol=1e-5)
+    xs = pnp.array([0.1, 0.7])
+    np.testing.assert_allclose(vmap(fun)(xs), [written(x) for x in xs], rtol=1e-6)
+
+
+def test_each_lane_and_each_step_may_have_its_row_of_a_reference():
+    ref = purax.new_ref(pnp.zeros((3, 2)))
+    out = vmap(lambda r, x: bump(r, x), in_axes=(0, 0))(ref, pnp.arange(3.0))
+    np.testing.assert_array_equal(ref[...], [[0, 0], [1, 1], [2, 2]])
+    np.testing.assert_array_equal(out, [0, 2, 4])
+    vmap(lambda r: r.addupdate(1.0), in_axes=1)(ref)
+    _, sums = lax.scan(lambda c, row: (c, bump(row[0], row[1])), (), (ref, pnp.array([5.0, 6.0, 7.0])))
+    np.testing.assert_array_equal(ref[...], [[5, 6], [6, 8], [7, 10]])
+    np.testing.assert_array_equal(sums, [11, 14, 17])
+
+
+def test_cotangents_are_added_to_references():
+    total = purax.new_ref(pnp.zeros(3))
+    for _ in range(2):
+        _, pull = purax.vjp(lambda x, y: (x * y).sum(), pnp.arange(3.0), 2.0)
+        nothing, found = pull.with_refs(total, None)(1.0)
+        assert nothing is None and float(found) == 3.0
+    np.testing.assert_array_equal(total[...], [4, 4, 4])
+
+
+def test_a_backward_rule_may_write_what_it_sees():
+    seen = purax.new_ref(0.0)
+
+    @purax.custom_vjp
+    def watch(ref, x):
+        return x
+
+    def backward(ref, cotangent):
+        ref[...] = cotangent
+        return None, cotangent
+
+    watch.defvjp(lambda ref, x: (x, ref), backward)
+    grad(lambda x: pnp.sin(watch(seen, pnp.sin(x))))(1.0)
+    np.testing.assert_allclose(seen[...], np.cos(np.sin(1.0)), rtol=1e-6)
+
+
+def test_values_that_are_not_differentiated_may_be_written_outside():
+    count, kept = purax.new_ref(0), purax.new_ref(0.0, kind="no_grad_no_remat")
+
+    def fun(x):
+        count[...] += 1
+        kept[...] = x * 2
+        return pnp.sin(x)
+
+    np.testing.assert_allclose(grad(fun)(1.0), np.cos(1.0), rtol=1e-6)
+    assert int(count[...]) == 1 and float(kept[...]) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("use", "part"),
+    [
+        (lambda ref: jit(purax.new_ref)(1.0), "was used as an array"),
+        (lambda ref: pnp.sin(ref), "was used as an array"),
+        (lambda ref: lax.scan(lambda c, _: (c, purax.new_ref(c)), 0.0, None, 2), "was used as an array"),
+        (lambda ref: jit(lambda a, b: None)(ref, ref), "only one reference"),
+        (lambda ref: vmap(lambda a, b: None)(ref, ref), "only one reference"),
+        (lambda ref: lax.cond(True, lambda a, b: None, lambda a, b: None, ref, ref), "only one reference"),
+        (lambda ref: ref.__setitem__(..., np.int16(1)), "dtype int16"),
+        (lambda ref: vmap(lambda x: ref.__setitem__(0, x))(pnp.ones(3)), "unbatched array reference"),
+        (lambda ref: purax.jvp(lambda x: ref.__setitem__(0, x), (1.0,), (1.0,)), "Move the array reference"),
+        (lambda ref: grad(lambda x: (ref.__setitem__(0, x), x)[1])(1.0), "Move the array reference"),
+        (
+            lambda ref: lax.custom_root(lambda x: (ref.__setitem__(0, 1.0), x)[1], 1.0, lambda f, x: f(x), None),
+            "written inside",
+        ),
+        (lambda ref: jit(lambda: ref.__setitem__(0, 1.0)).lower(), "looked at"),
+        (lambda ref: (purax.freeze(ref), ref[...]), "frozen"),
+        (lambda ref: (purax.free_ref(ref), ref.__setitem__(0, 1.0)), "freed"),
+        (lambda ref: purax.new_ref(ref), "takes an array"),
+    ],
+)
+def test_wrong_uses_are_refused(use, part):
+    ref = purax.new_ref(pnp.zeros(3))
+    with pytest.raises(errors.ReferenceUseError, match=part):
+        use(ref)
+
+
+def test_a_reference_does_not_leave_the_transformation_it_was_made_in():
+    left = []
+    grad(lambda x: (left.append(purax.new_ref(x)), x)[1])(1.0)
+    with pytest.raises(errors.UnexpectedTracerError, match="escaped"):
+        left[0][...]
+
+
+def test_without_jit_references_are_cells_all_the_same():
+    ref = purax.new_ref(0.0)
+    with purax.disable_jit():
+        lax.scan(lambda c, x: (ref.addupdate(x), (c, x))[1], 0.0, pnp.arange(3.0))
+        jit(lambda: ref.addupdate(1.0))()
+    assert float(ref[...]) == 4.0
+
+
+def test_programs_that_touch_no_reference_do_not_keep_traces():
+    seen = []
+
+    def body(c, x):
+        seen.append(weakref.ref(c._trace))
+        return c + x, x
+
+    lax.scan(body, 0.0, pnp.arange(3.0))
+    gc.collect()
+    assert all(trace() is None for trace in seen)
