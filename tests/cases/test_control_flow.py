@@ -153,7 +153,6 @@ def test_the_gradient_of_doubling_until_a_hundred_is_a_power_of_two():
 CALLS = {
     "debug": lambda seen, x: purax.debug.callback(lambda v: seen.append(float(v)), x),
     "io": lambda seen, x: io_callback(lambda v: seen.append(float(v)), None, x),
-    "ordered": lambda seen, x: io_callback(lambda v: seen.append(float(v)), None, x, ordered=True),
     "pure": lambda seen, x: purax.pure_callback(
         lambda v: (seen.append(float(v)), v)[1], purax.ShapeDtypeStruct((), "float32"), x, vmap_method="sequential"
     ),
@@ -174,12 +173,11 @@ def test_calls_of_python_fire_in_live_lanes_only(kind, outer):
     purax.effects_barrier()
     assert seen == [2.0]
     seen.clear()
-    if kind != "ordered":  # there is no order among the lanes of two mappings
-        nested = outer(purax.vmap(purax.vmap(lambda x: lax.cond(x > 0, touch, lambda x: x, x))))
-        np.testing.assert_array_equal(nested(pnp.array([[-1.0, 2.0], [3.0, -4.0]])), [[-1, 4], [6, -4]])
-        purax.effects_barrier()
-        assert sorted(seen) == [2.0, 3.0]
-        seen.clear()
+    nested = outer(purax.vmap(purax.vmap(lambda x: lax.cond(x > 0, touch, lambda x: x, x))))
+    np.testing.assert_array_equal(nested(pnp.array([[-1.0, 2.0], [3.0, -4.0]])), [[-1, 4], [6, -4]])
+    purax.effects_barrier()
+    assert sorted(seen) == [2.0, 3.0]
+    seen.clear()
     loop = outer(purax.vmap(lambda x: lax.while_loop(lambda v: v < 8, touch, x)))
     np.testing.assert_array_equal(loop(pnp.array([1.0, 4.0, 9.0])), [8, 8, 9])
     purax.effects_barrier()
