@@ -30,6 +30,7 @@ from purax.pipeline.debug import active as debugging
 from purax.pipeline.debug import unusual
 from purax.pipeline.evaluate import as_array
 from purax.pipeline.stages import Lowered, Traced
+from purax.runtime import client
 from purax.runtime.array import Array, wrap_buffer
 from purax.transforms.flat import name_of
 
@@ -40,6 +41,22 @@ _flatten = tree.flatten
 _trace_key = config.trace_key
 # Values of the host that calls take the short way with; they become arrays first.
 _HOST_KINDS = frozenset({bool, int, float, complex, np.ndarray, np.bool_, np.int32, np.int64, np.float32, np.float64})
+_SCALARS = frozenset({bool, int, float})
+_remembered: dict[Any, Array] = {}
+client._on_clear.append(_remembered.clear)
+
+
+def _scalar(value: Any) -> Array:
+    """A Python scalar as an array on the device; remembered, since only programs that take nothing over get to see it."""
+    key = (type(value), value or str(value), _trace_key())  # 0.0 == -0.0: zeros are told apart by what they read
+    found = _remembered.get(key)
+    if found is None:
+        found = as_array(value)
+        if value == value:
+            if len(_remembered) >= 1024:
+                _remembered.clear()
+            _remembered[key] = found
+    return found
 
 
 _CHOICES = ("static_argnums", "static_argnames", "donate_argnums", "donate_argnames")
@@ -90,7 +107,7 @@ class JitFunction:
                     if type(x) not in _HOST_KINDS:
                         break
                     try:
-                        x = as_array(x)
+                        x = _scalar(x) if type(x) in _SCALARS else as_array(x)
                     except (TypeError, ValueError, OverflowError):  # said in full on the longer way
                         break
                 if x._placement is not None:

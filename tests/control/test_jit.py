@@ -361,3 +361,17 @@ def test_inlined_functions_leave_no_call():
     assert "jit" not in str(purax.make_jaxpr(lambda x: fun(x) + 1.0)(1.0))
     assert "jit" in str(purax.make_jaxpr(lambda x: purax.jit(lambda v: pnp.sin(v) * 2.0)(x) + 1.0)(1.0))
     np.testing.assert_allclose(purax.grad(fun)(0.5), 2 * np.cos(0.5), rtol=1e-6)
+
+
+def test_python_scalars_keep_type_and_sign_from_call_to_call():
+    inverse = purax.jit(lambda x: 1 / x)
+    for _ in range(2):
+        assert [float(inverse(x)) for x in (0.0, -0.0, 2.0, 2, True)] == [np.inf, -np.inf, 0.5, 0.5, 1.0]
+        assert np.isnan(inverse(np.nan))
+    same = purax.jit(lambda x: x)
+    first, second = same(7), same(7)
+    first.delete()
+    assert int(second) == int(same(7)) == 7
+    with purax.enable_x64(True):
+        assert same(7.5).dtype == np.float64
+    assert same(7.5).dtype == np.float32
