@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from purax import tree
+from purax import dtypes, tree
 from purax.core.trace import aval_of
-from purax.primitives import shape
+from purax.primitives import bits, elementwise, joining, shape
 
 __all__ = ["associative_scan"]
 
@@ -84,15 +84,24 @@ def _scan(combine: Callable[..., list[Any]], xs: Sequence[Any], size: int, axis:
     else:
         before = list(odd)
     even = combine(before, [part(x, 2, size, 2) for x in xs])  # prefixes that end at 2, 4, 6, ...
-    even = [shape.concatenate([part(x, 0, 1), e], axis) for x, e in zip(xs, even, strict=True)]
-    return [_interleave(e, o, size, axis) for e, o in zip(even, odd, strict=True)]
+    return [_woven(x, e, o, size, axis) for x, e, o in zip(xs, even, odd, strict=True)]
 
 
-def _interleave(even: Any, odd: Any, size: int, axis: int) -> Any:
-    """Elements of `even` at 0, 2, ... and of `odd` at 1, 3, ... of one array."""
-    aval = aval_of(odd)
-    if size % 2:
-        odd = shape.concatenate([odd, shape.slice_in_dim(even, 0, 1, 1, axis)], axis)  # a filler, cut off below
-    paired = shape.concatenate([shape.expand_dims(even, (axis + 1,)), shape.expand_dims(odd, (axis + 1,))], axis + 1)
-    flat = shape.reshape(paired, (*aval.shape[:axis], size + size % 2, *aval.shape[axis + 1 :]))
-    return shape.slice_in_dim(flat, 0, size, 1, axis)
+def _woven(x: Any, even: Any, odd: Any, size: int, axis: int) -> Any:
+    """The first element of `x`, those of `odd` at 1, 3, ... and of `even` at 2, 4, ...
+
+    By spreading and adding, which compilers write as one loop; joining pieces of one element copies them one by one. What is
+    added is -0.0: that changes no number, not even the sign of a zero.
+    """
+    aval = aval_of(x)
+    rest = shape.full_like_aval(aval.update(shape=()), -0.0 if dtypes.is_inexact(aval.dtype) else 0)
+
+    def spread(y: Any, start: int, step: int = 2) -> Any:
+        count = aval_of(y).shape[axis]
+        behind = size - start - max(step * (count - 1) + 1, 0) if count else size - start
+        config = [(start, behind, step - 1) if i == axis else (0, 0, 0) for i in range(aval.ndim)]
+        return joining.pad(y, rest, config)
+
+    join = bits.bitwise_or if dtypes.is_bool(aval.dtype) else elementwise.add
+    both = join(spread(odd, 1), spread(even, 2)) if size > 2 else spread(odd, 1)
+    return join(spread(shape.slice_in_dim(x, 0, 1, 1, axis), 0, 1), both)

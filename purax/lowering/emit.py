@@ -70,6 +70,7 @@ class Module:
         self.manual: Any = None  # the manual region being written
         self.channels = 0
         self.uses_lapack = False
+        self.splats: dict[str, np.ndarray] = {}  # the element of values that are known to be one number everywhere
         self.platform = "cpu"
 
     def fresh(self) -> str:
@@ -170,15 +171,24 @@ class Builder:
                 return found
             builder = builder.parent
         result = self.constants[key] = self.emit(f"stablehlo.constant {dense(array, aval.shape)} : {aval.hlo}", aval)
+        if array.ndim == 0:
+            self.module.splats[result.name] = array
         return result
 
     def broadcast(self, x: Value, dims: Sequence[int], aval: Any) -> Value:
         """`x` with its axes placed at `dims` of `aval`, repeated along the others."""
         if x.aval.shape == aval.shape:
             return x
-        return self.emit(
+        result = self.emit(
             f"stablehlo.broadcast_in_dim {x}, dims = [{', '.join(map(str, dims))}] : ({x.hlo}) -> {aval.hlo}", aval
         )
+        if x.name in self.module.splats:
+            self.module.splats[result.name] = self.module.splats[x.name]
+        return result
+
+    def splat(self, x: Value) -> np.ndarray | None:
+        """The number that all elements of `x` are known to be, if there is one."""
+        return self.module.splats.get(x.name)
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """`x` with another shape of the same size."""

@@ -55,6 +55,9 @@ def _strong_product(t: Any, d: Any, *, both: bool) -> Any:
 
 def _lower_strong(b: Any, ins: Any, outs: Any, *, both: bool) -> list[Any]:
     (t, d), (out,) = ins, outs
+    known = [b.splat(x) for x in ((t, d) if both else (d,))]
+    if any(x is not None and np.isfinite(x) and x != 0 for x in known):  # the product with zero is zero
+        return [b.emit(f"stablehlo.multiply {t}, {d} : {out.hlo}", out)]
     zero = b.constant(0, out)
     flags = out.update(dtype=dtypes.bool_)
 
