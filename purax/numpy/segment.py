@@ -62,9 +62,8 @@ def _reduce(
     num_segments = int(num_segments)
     if num_segments < 0:
         raise ValueError(f"{name}: num_segments must be non-negative, got {num_segments}")
-    if mode is None:
-        check = bounds.check_known if isinstance(segment_ids, (np.ndarray, list, tuple)) else bounds.check_device
-        check(segment_ids, 0, num_segments, wrap=False, fix='say mode="drop" if rows outside shall be left out.')
+    if mode is None:  # ids are labels: those of no segment are left out, wherever they lie
+        bounds.check_device(ids, 0, num_segments, wrap=False, fix='say mode="drop" if rows outside shall be left out.')
     numbers = ScatterDimensionNumbers(
         update_window_dims=tuple(range(ids.ndim, data.ndim)),
         inserted_window_dims=(0,),
@@ -95,8 +94,8 @@ def segment_sum(
     ----------
     data : array [n, ...]
     segment_ids : integer array [n]
-        Ids outside `[0, num_segments)` are dropped if they lie on the device, and raise if Python or NumPy knows them,
-        unless `mode` says otherwise.
+        Rows whose id is outside `[0, num_segments)` belong to no segment and are left out, unless `mode` says otherwise; with
+        `debug_bounds` they raise.
     num_segments : int, optional
         Needed under `jit`; by default one more than the largest id.
     indices_are_sorted, unique_indices : bool
@@ -113,7 +112,7 @@ def segment_sum(
     Raises
     ------
     IndexOutOfBoundsError
-        A known id is outside, and no mode is given.
+        An id is outside, no mode is given, and `debug_bounds` is on.
     """
     return _reduce(
         _SUM, data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode, out_sharding

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indices outside of an axis: the one rule for `x[i]`, `.at`, `take`, slices at dynamic places, and segments.
+"""Indices outside of an axis: the one rule for `x[i]`, `.at`, `take`, and slices at dynamic places.
 
 What Python or NumPy knows is checked at once. What lies on a device is not waited for, unless `debug_bounds` is on.
 """

@@ -15,7 +15,7 @@ from purax.runtime.array import Array, wrap_host, wrap_placed
 from purax.runtime.tensor import read_tensor, tensor_of
 from purax.runtime.transfer import device_put, put, to_placement
 
-__all__ = ["dlpack_device", "from_dlpack", "to_dlpack"]
+__all__ = ["dlpack_device", "from_dlpack", "is_supported_dtype", "to_dlpack"]
 
 _jaxlib = lazy("purax.runtime._jaxlib")
 
@@ -61,6 +61,12 @@ def to_dlpack(
         return _jaxlib.dlpack_capsule(array.buffer, stream)
     except (_jaxlib.RawError, RuntimeError) as error:
         raise BufferError(f"An array of type {array.aval.str_short()} cannot be shared by DLPack: {error}") from None
+
+
+def is_supported_dtype(dtype: Any) -> bool:
+    """Whether DLPack has a name for a dtype."""
+    found = dtypes.named(dtype)
+    return not dtypes.is_key(found) and (found.kind in "biufc" or found == dtypes.bfloat16)
 
 
 def _only_device(array: Array) -> Any:

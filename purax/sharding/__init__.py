@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where arrays live: meshes of devices, partition specs and shardings, all plain data."""
 
-from purax.sharding.mesh import AbstractMesh, AxisType, Mesh, current_mesh, get_mesh, set_mesh, use_mesh
-from purax.sharding.named import NamedSharding, Sharding, SingleDeviceSharding
+from purax.sharding.mesh import (
+    AbstractMesh,
+    AxisType,
+    Mesh,
+    current_mesh,
+    get_abstract_mesh,
+    get_mesh,
+    set_mesh,
+    use_mesh,
+)
+from purax.sharding.named import NamedSharding, Sharding, SingleDeviceSharding, make_single_device_sharding
 from purax.sharding.placement import Placement, placement_of
 from purax.sharding.spec import ManualAxisType, P, PartitionSpec
 
@@ -18,7 +27,9 @@ __all__ = [
     "Sharding",
     "SingleDeviceSharding",
     "current_mesh",
+    "get_abstract_mesh",
     "get_mesh",
+    "make_single_device_sharding",
     "placement_of",
     "set_mesh",
     "use_mesh",

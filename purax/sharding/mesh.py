@@ -17,7 +17,7 @@ from purax.lazy import lazy
 
 _client = lazy("purax.runtime.client")  # which knows the devices, and imports this module
 
-__all__ = ["AbstractMesh", "AxisType", "Mesh", "current_mesh", "get_mesh", "set_mesh", "use_mesh"]
+__all__ = ["AbstractMesh", "AxisType", "Mesh", "current_mesh", "get_abstract_mesh", "get_mesh", "set_mesh", "use_mesh"]
 
 
 class AxisType(enum.Enum):
@@ -282,6 +282,12 @@ def current_mesh() -> Mesh | None:
 def get_mesh() -> Mesh:
     """The current mesh; an empty one when none is set."""
     return _current.get() or Mesh(np.empty((), dtype=object)[None][:0], ("_",))
+
+
+def get_abstract_mesh() -> AbstractMesh:
+    """Names and sizes of the current mesh; a mesh without axes when none is set."""
+    mesh = _current.get()
+    return AbstractMesh((), ()) if mesh is None else mesh.abstract_mesh
 
 
 class set_mesh:

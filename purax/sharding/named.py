@@ -15,7 +15,7 @@ from purax.sharding.spec import UNCONSTRAINED, PartitionSpec, names_of
 
 _client = lazy("purax.runtime.client")  # which knows the devices, and imports this module
 
-__all__ = ["NamedSharding", "Sharding", "SingleDeviceSharding"]
+__all__ = ["NamedSharding", "Sharding", "SingleDeviceSharding", "make_single_device_sharding"]
 
 Index = tuple[slice, ...]
 
@@ -153,6 +153,11 @@ class SingleDeviceSharding(Sharding):
 
     def __reduce__(self) -> Any:
         return _restored, named(self.device)
+
+
+def make_single_device_sharding(device: Any, *, memory_kind: str | None = None) -> SingleDeviceSharding:
+    """The sharding that puts whole arrays onto one device."""
+    return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
 def _restored(platform: str, number: int) -> SingleDeviceSharding:

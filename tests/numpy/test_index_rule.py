@@ -36,8 +36,6 @@ USES = {
     "dynamic_index_in_dim": (lambda i: lax.dynamic_index_in_dim(X, _scalar(i)), [2], [0]),
     "dynamic_update_slice": (lambda i: lax.dynamic_update_slice(X, pnp.ones(1), (_scalar(i),)), [0, 1, 1], [1, 1, 2]),
     "dynamic_update_index_in_dim": (lambda i: lax.dynamic_update_index_in_dim(X, 9.0, _scalar(i), 0), [0, 1, 9], [9, 1, 2]),
-    "segment_sum": (lambda i: ops.segment_sum(pnp.ones(1), _vector(i), 3), [0, 0, 0], [0, 0, 0]),
-    "segment_max": (lambda i: ops.segment_max(pnp.ones(1, int), _vector(i), 1), [-(2**31)], [-(2**31)]),
     "Embed": (lambda i: linen.Embed(3, 1).apply(TABLE, _vector(i)), [np.nan], [np.nan]),
 }  # fmt: skip
 PLACES = {"beyond": 10, "before": -10}
@@ -48,7 +46,7 @@ PLACES = {"beyond": 10, "before": -10}
 @pytest.mark.parametrize("known", [int, np.int32, lambda i: np.array([i])], ids=["int", "scalar", "array"])
 def test_a_known_index_outside_raises_at_once_and_traced(use, place, known):
     function, index = USES[use][0], known(PLACES[place])
-    if type(index) is int and use in ("take_along_axis", "put_along_axis", "segment_sum", "segment_max", "Embed"):
+    if type(index) is int and use in ("take_along_axis", "put_along_axis", "Embed"):
         index = np.int32(index)
     for run in (function, lambda i: jit(lambda: function(i))()):
         with pytest.raises(
@@ -81,6 +79,17 @@ def test_an_explicit_mode_always_wins(kind, debug):
     assert pnp.take(X, index, mode="clip").ravel() == 2
     assert pnp.take(X, index, mode="wrap").ravel() == 1
     assert ops.segment_sum(pnp.ones(1), _vector(np.int32(index)), 3, mode="drop").tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("kind", [np.array, pnp.asarray], ids=["known", "device"])
+def test_segment_ids_are_labels_whose_rows_are_left_out_where_there_is_no_such_segment(kind):
+    ids = kind([0, 5, -1, 1])
+    assert ops.segment_sum(pnp.arange(1.0, 5), ids, 2).tolist() == [1, 4]
+    assert ops.segment_max(pnp.arange(1, 5), ids, 3).tolist() == [1, 4, -(2**31)]
+    config.update("debug_bounds", True)
+    with pytest.raises(errors.IndexOutOfBoundsError, match="index -1 "):
+        ops.segment_sum(pnp.ones(4), ids, 2)
+    assert ops.segment_sum(pnp.arange(1.0, 5), ids, 2, mode="drop").tolist() == [1, 4]
 
 
 def test_a_slice_that_would_leave_the_array_names_itself_and_the_line():

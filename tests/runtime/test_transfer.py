@@ -178,6 +178,13 @@ def test_bfloat16_crosses_dlpack_between_our_own_arrays():
     np.testing.assert_array_equal(from_dlpack(Foreign()), array)
 
 
+def test_dlpack_tells_which_dtypes_it_has_names_for():
+    for name in ("bool", "int8", "uint64", "float16", "bfloat16", "complex64"):
+        assert purax.dlpack.is_supported_dtype(name)
+    for name in ("int4", "float4_e2m1fn", purax.random.key(0).dtype):
+        assert not purax.dlpack.is_supported_dtype(name)
+
+
 def test_dlpack_refuses_what_it_cannot_share():
     mesh = client.make_mesh((2,), ("x",))
     with pytest.raises(BufferError, match="2"):

@@ -19,6 +19,7 @@ from purax.sharding import (
     PartitionSpec,
     SingleDeviceSharding,
     current_mesh,
+    get_abstract_mesh,
     get_mesh,
     placement_of,
     set_mesh,
@@ -104,6 +105,12 @@ def test_meshes_tell_their_axes_by_type():
 def test_a_mesh_without_axes_has_no_devices():
     for mesh in (AbstractMesh((), ()), Mesh(np.empty((), object), [])):
         assert mesh.empty and mesh.size == 0 and mesh.abstract_mesh.empty
+
+
+def test_the_abstract_mesh_is_that_of_the_current_one():
+    assert get_abstract_mesh().empty
+    with use_mesh(MESH):
+        assert get_abstract_mesh() == MESH.abstract_mesh
 
 
 def test_a_mesh_gives_the_part_of_this_process():
