@@ -46,6 +46,10 @@ class Composite(Primitive):
         """Types of the outputs of the decomposition."""
         return jaxpr.out_avals
 
+    def effects(self, params: dict[str, Any]) -> frozenset[Any]:
+        """Effects of the program."""
+        return params["jaxpr"].effects
+
     def reference(self, *operands: Any, jaxpr: Jaxpr, name: str, version: int, attributes: Any) -> Any:
         """The decomposition."""
         return tuple(reference_eval(jaxpr, (), *operands))

@@ -16,6 +16,7 @@ import numpy as np
 
 from purax.control.branch import cond_p
 from purax.control.check import CODE, Site, Table, check_p, exception_of
+from purax.control.composite import composite_p
 from purax.control.custom_jvp import custom_jvp_call_p
 from purax.control.custom_rules import Rule
 from purax.control.custom_vjp import custom_vjp_call_p
@@ -23,9 +24,10 @@ from purax.control.custom_vmap import custom_vmap_call_p
 from purax.control.program import build
 from purax.control.program_call import jit_p
 from purax.control.remat import remat_linear_p, remat_p
+from purax.control.rewind import rewound_p
 from purax.control.scan import scan_p
 from purax.control.shard_map import shard_map_p
-from purax.control.while_loop import while_p
+from purax.control.while_loop import forward_only_p, while_p
 from purax.core.effects import CHECK
 from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr
@@ -220,9 +222,12 @@ def _checkpoint(d: _Discharge, eqn: Equation, operands: list[Any]) -> Any:
     return results[:count], Report(table, results[count], results[count + 1 :])
 
 
+@check_rules.register(composite_p)
 @check_rules.register(custom_vmap_call_p)
+@check_rules.register(forward_only_p)
+@check_rules.register(rewound_p)
 def _without_rule(d: _Discharge, eqn: Equation, operands: list[Any]) -> Any:
-    """A function that reports is mapped as any other: the user's rule gives no report."""
+    """A function that reports is a call like any other: the rule that it had gives no report."""
     jaxpr, table = d.inner(eqn.params["jaxpr"])
     results = jit_p.bind(*operands, jaxpr=jaxpr, name=jaxpr.name, inline=True)
     count = len(eqn.outvars)
@@ -338,7 +343,7 @@ def _while(d: _Discharge, eqn: Equation, operands: list[Any]) -> Any:
     held = [aval_of(x) for x in (*fixed, *consts)]
     results = while_p.bind(
         *fixed, *consts, *state, condition=build(still, avals, condition.name), body=build(step, [*held, *avals], body.name),
-        condition_consts=0, body_consts=len(held),
+        condition_consts=0, body_consts=len(held), max_steps=params["max_steps"],
     )  # fmt: skip
     _, _, code, *rest = results
     return rest[len(table.slots) :], Report(table, code, rest[: len(table.slots)])

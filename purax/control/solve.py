@@ -61,6 +61,10 @@ class CustomLinearSolve(Primitive):
         """Types of the outputs of the solver."""
         return _of(programs.solve).out_avals
 
+    def effects(self, params: dict[str, Any]) -> frozenset[Any]:
+        """Effects of the solver."""
+        return _of(params["programs"].solve).effects
+
     def reference(self, *operands: Any, programs: Parts, consts: tuple[int, ...]) -> Any:
         """The solver by its references."""
         groups, b = _groups(operands, consts)
@@ -146,6 +150,12 @@ linear_solve_p = custom_linear_solve_p  # JAX's name
 def _of(program: Jaxpr | None) -> Jaxpr:
     assert program is not None
     return program
+
+
+def solver_of(eqn: Any) -> tuple[Jaxpr, list[Any]]:
+    """What is run for an equation with this primitive: the solver and its operands."""
+    groups, right = _groups(eqn.invars, eqn.params["consts"])
+    return _of(eqn.params["programs"].solve), [*groups[2], *right]
 
 
 def _groups(values: Sequence[Any], consts: Sequence[int]) -> tuple[list[Sequence[Any]], Sequence[Any]]:

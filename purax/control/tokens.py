@@ -6,15 +6,18 @@ from __future__ import annotations
 from typing import Any
 
 from purax.control.branch import cond_p
+from purax.control.composite import composite_p
 from purax.control.custom_jvp import custom_jvp_call_p
 from purax.control.custom_vjp import custom_vjp_call_p
 from purax.control.custom_vmap import custom_vmap_call_p
 from purax.control.program import build, permuted
 from purax.control.program_call import jit_p
 from purax.control.remat import remat_linear_p, remat_p
+from purax.control.rewind import rewound_p
 from purax.control.scan import scan_p
 from purax.control.shard_map import shard_map_p
-from purax.control.while_loop import while_p
+from purax.control.solve import custom_linear_solve_p, solver_of
+from purax.control.while_loop import forward_only_p, while_p
 from purax.core.effects import any_chained
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Equation, Jaxpr, Var
@@ -40,10 +43,21 @@ def _call(eqn: Equation, token: Any) -> Equation:
 @token_rules.register(custom_jvp_call_p)
 @token_rules.register(custom_vjp_call_p)
 @token_rules.register(custom_vmap_call_p)
+@token_rules.register(composite_p)
+@token_rules.register(forward_only_p)
+@token_rules.register(rewound_p)
 def _written_out(eqn: Equation, token: Any) -> Equation:
     """What is written in place when it is lowered is a plain call from here on."""
     jaxpr = with_token_operand(eqn.params["jaxpr"])
     return _threaded(eqn, [token, *eqn.invars], {"jaxpr": jaxpr, "name": jaxpr.name, "inline": True}, jit_p)
+
+
+@token_rules.register(custom_linear_solve_p)
+def _solver(eqn: Equation, token: Any) -> Equation:
+    """Only the solver itself is run."""
+    jaxpr, operands = solver_of(eqn)
+    params = {"jaxpr": with_token_operand(jaxpr), "name": jaxpr.name, "inline": True}
+    return _threaded(eqn, [token, *operands], params, jit_p)
 
 
 @token_rules.register(cond_p)
@@ -112,6 +126,7 @@ def _while_with_condition(eqn: Equation, token: Any, condition: Jaxpr, body: Jax
         results = while_p.bind(
             *fixed, *consts, going, first, *values, condition=build(lambda going, *_: [going], avals, condition.name),
             body=build(step, [*held, *avals], body.name), condition_consts=0, body_consts=len(held),
+            max_steps=eqn.params["max_steps"],
         )  # fmt: skip
         return list(results[1:])
 

@@ -14,6 +14,7 @@ from purax.control.program_call import Jit
 from purax.control.scan import while_loop as emit_while
 from purax.core.interpret import eval_jaxpr, reference_eval
 from purax.core.ir import Jaxpr, intern
+from purax.core.passes import silent
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.primitives import cast, reduction, shape
@@ -109,9 +110,11 @@ class While(Primitive):
         given = [t for t in tangents if t is not None]
         mask = [t is not None for t in tangents]
 
+        again = {**params, "condition": silent(params["condition"]), "body": silent(params["body"])}
+
         def pushforward(*xs: Any) -> list[Any]:
             rest = iter(xs[len(primals) :])
-            _, out_tangents = self.jvp(xs[: len(primals)], tuple([next(rest) if m else None for m in mask]), **params)
+            _, out_tangents = self.jvp(xs[: len(primals)], tuple([next(rest) if m else None for m in mask]), **again)
             return [t for t in out_tangents if t is not None]
 
         avals = [*(aval_of(p) for p in primals), *(aval_of(t) for t in given)]
@@ -129,6 +132,7 @@ class While(Primitive):
         consts = tuple([t is not None for t in tangents[start : start + n_body]])
         given = [t for t in tangents[start : start + n_body] if t is not None]
         given += [instantiate(t, p) for t, p, m in zip(tangents[start + n_body :], values, carried, strict=True) if m]
+        body = silent(body)
         results = rewind.rewound_p.bind(
             steps, *fixed[start:], *values, *given, jaxpr=rewind.pushed(body, consts, carried, limit, counter),
             name=body.name, inline=False, body=body, consts=consts, carried=carried, limit=limit,

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes over jaxprs: dead code, common subexpressions, inlining. None touches an equation with effects."""
+"""Passes over jaxprs: dead code, common subexpressions, inlining. None touches an equation with effects.
+
+`silent` does, on purpose: it makes a program that may run a second time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from purax.core.ir import Equation, Jaxpr, Literal, Var
+from purax.core.ir import Equation, Jaxpr, Literal, Var, intern
 
-__all__ = ["common_subexpressions", "dead_code", "inline"]
+__all__ = ["common_subexpressions", "dead_code", "inline", "silent"]
 
 
 def dead_code(jaxpr: Jaxpr, used: Sequence[bool] | None = None, keep_inputs: bool = True) -> tuple[Jaxpr, list[bool]]:
@@ -99,3 +102,32 @@ def inline(jaxpr: Jaxpr, names: frozenset[str] = frozenset({"jit"})) -> Jaxpr:
     walk(jaxpr, env)
     outvars: list[Var | Literal] = [read(a, env) for a in jaxpr.outvars]
     return Jaxpr(jaxpr.constvars, jaxpr.invars, outvars, eqns, jaxpr.names, jaxpr.name)
+
+
+def silent(jaxpr: Jaxpr) -> Jaxpr:
+    """The program without what it only prints, tells or checks, for computing the same values again; remembered.
+
+    Effects that give values stay: nothing else gives these.
+    """
+    if not jaxpr.effects:
+        return jaxpr
+    found = jaxpr.derived.get("silent")
+    if found is None:
+        eqns = [_silent_equation(eqn) if eqn.effects else eqn for eqn in jaxpr.eqns if eqn.outvars or not eqn.effects]
+        found = intern(Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns, jaxpr.names, jaxpr.name))
+        jaxpr.derived["silent"] = found
+    return found
+
+
+def _silent_equation(eqn: Equation) -> Equation:
+    def changed(value: Any) -> Any:
+        if isinstance(value, Jaxpr):
+            return silent(value)
+        return (
+            tuple(map(changed, value))
+            if isinstance(value, tuple) and any(isinstance(v, Jaxpr) for v in value)
+            else value
+        )
+
+    params = {name: changed(value) for name, value in eqn.params.items()}
+    return eqn.replace(params=params, effects=eqn.primitive.effects(params))

@@ -91,3 +91,49 @@ def test_an_effect_happens_once_in_every_transformation(transform, ordered):
 
     transform(f)(2.0)
     assert seen == [2.0]
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, purax.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("bound", [None, 20])
+def test_a_loop_that_is_run_again_for_its_derivative_tells_things_once(transform, bound):
+    seen = []
+
+    def condition(x):
+        debug.callback(lambda a: seen.append(("condition", float(a))), x)
+        return x < 100
+
+    def body(x):
+        debug.callback(lambda a: seen.append(("body", float(a))), x)
+        purax.check(x > 0, "positive")
+        return 2 * x
+
+    f = lambda x: lax.while_loop(condition, body, x, max_steps=bound)
+    derivative = purax.grad(f) if bound else lambda x: purax.linearize(f, x)[1](1.0)
+    assert transform(derivative)(40.0) == 4
+    assert [s for s in seen if s[0] == "body"] == [("body", 40), ("body", 80)]
+    assert [s for s in seen if s[0] == "condition"] == [("condition", 40), ("condition", 80), ("condition", 160)]
+    if bound:
+        with pytest.raises(purax.errors.FailedCheckError, match="positive"):
+            transform(derivative)(-1.0)
+
+
+def test_effects_in_solvers_and_composites_keep_their_order():
+    seen = []
+    note = lambda tag: io_callback(lambda: seen.append(tag), None, ordered=True)
+
+    def solve(_, b):
+        note("solve")
+        return b / 2
+
+    composite = lax.composite(lambda x: (note("composite"), x + 1)[1], name="my.add")
+
+    @purax.jit
+    def f(x):
+        note("first")
+        y = lax.custom_linear_solve(lambda x: 2 * x, x, solve)
+        y = composite(y)
+        note("last")
+        return y
+
+    assert f(4.0) == 3
+    assert seen == ["first", "solve", "composite", "last"]
