@@ -23,6 +23,7 @@ from purax.core.aval import ShapedArray, array_aval
 from purax.core.dims import Dim, SymbolicScope, parse
 from purax.lazy import lazy
 from purax.primitives.random_bits import GENERATORS
+from purax.sharding import PartitionSpec
 from purax.tree import nodes
 from purax.tree._native import PyTreeDef, registry
 
@@ -53,7 +54,8 @@ def serialize(exported: Exported, vjp_order: int = 0) -> bytearray:
         The arguments have a type of node that was not registered for serialization.
     """
     scope = exported.scope
-    parts = [_module_bytes(text, scope is not None) for text in dict.fromkeys(exported.modules.values())]
+    as_text = scope is not None or exported.nr_devices > 1  # artifacts hold StableHLO only, not how it is split
+    parts = [_module_bytes(text, as_text) for text in dict.fromkeys(exported.modules.values())]
     numbers = {text: i for i, text in enumerate(dict.fromkeys(exported.modules.values()))}
     if vjp_order > 0:
         parts.append(bytes(serialize(exported.vjp(), vjp_order - 1)))
@@ -69,6 +71,9 @@ def serialize(exported: Exported, vjp_order: int = 0) -> bytearray:
         "modules": {name: numbers[text] for name, text in exported.modules.items()},
         "checks": [[check.kind, check.target] for check in exported.disabled_safety_checks],
         "vjp": vjp_order > 0,
+        "devices": exported.nr_devices,
+        "in_specs": [None if spec is None else list(spec) for spec in exported.in_specs],
+        "out_specs": [None if spec is None else list(spec) for spec in exported.out_specs],
         "sizes": [len(part) for part in parts],
     }
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -101,21 +106,33 @@ def deserialize(blob: bytes | bytearray) -> Exported:
         parts.append(body[start : start + size])
         start += size
     scope = None if header["constraints"] is None else SymbolicScope(header["constraints"])
-    modules = {name: _module_text(parts[i], scope is not None) for name, i in header["modules"].items()}
+    as_text = scope is not None or header["devices"] > 1
+    modules = {name: _module_text(parts[i], as_text) for name, i in header["modules"].items()}
     return Exported(
         header["name"], _tree_of(header["in_tree"]), tuple([_aval_of(form, scope) for form in header["ins"]]),
         _tree_of(header["out_tree"]), tuple([_aval_of(form, scope) for form in header["outs"]]), tuple(header["platforms"]),
         modules, tuple([DisabledSafetyCheck(*check) for check in header["checks"]]),
-        (lambda: deserialize(parts[-1])) if header["vjp"] else None,
+        (lambda: deserialize(parts[-1])) if header["vjp"] else None, nr_devices=header["devices"],
+        in_specs=_specs_of(header["in_specs"]), out_specs=_specs_of(header["out_specs"]),
     )  # fmt: skip
 
 
-def _module_bytes(text: str, is_open: bool) -> bytes:
-    return zlib.compress(text.encode()) if is_open else bytes(_jaxlib.to_portable(text))
+def _module_bytes(text: str, as_text: bool) -> bytes:
+    return zlib.compress(text.encode()) if as_text else bytes(_jaxlib.to_portable(text))
 
 
-def _module_text(blob: bytes, is_open: bool) -> str:
-    return zlib.decompress(blob).decode() if is_open else str(_jaxlib.from_portable(blob))
+def _module_text(blob: bytes, as_text: bool) -> str:
+    return zlib.decompress(blob).decode() if as_text else str(_jaxlib.from_portable(blob))
+
+
+def _specs_of(forms: list[Any]) -> tuple[Any, ...]:
+    """Partition specs out of lists of axis names, lists of them, and None."""
+    return tuple(
+        [
+            None if form is None else PartitionSpec(*[tuple(part) if isinstance(part, list) else part for part in form])
+            for form in forms
+        ]
+    )
 
 
 # --- types ------------------------------------------------------------------------------------------------------------------

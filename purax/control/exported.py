@@ -8,6 +8,7 @@ leaves of `(args, kwargs)` and returns the leaves of the output; random keys tra
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -31,6 +32,7 @@ from purax.lowering.module import strip_locations
 from purax.pipeline.evaluate import as_array
 from purax.primitives import random_bits
 from purax.runtime import client
+from purax.sharding import Mesh, NamedSharding
 from purax.transforms.vjp import vjp
 
 _format = lazy("purax.control.export_format")  # imports this module
@@ -86,6 +88,9 @@ class Exported:
     disabled_safety_checks : tuple of DisabledSafetyCheck
     calling_convention_version : int
     nr_devices : int
+        Over how many devices the program is split; a program for one runs on any number.
+    in_specs, out_specs : tuple of PartitionSpec or None
+        How arguments and results are spread over them; None leaves it to the partitioner.
     """
 
     fun_name: str
@@ -100,6 +105,8 @@ class Exported:
     derived: dict[str, Any] = field(default_factory=dict, repr=False)
     calling_convention_version: int = CALLING_CONVENTION
     nr_devices: int = 1
+    in_specs: tuple[Any, ...] = ()
+    out_specs: tuple[Any, ...] = ()
     ordered_effects: tuple[Any, ...] = ()
     unordered_effects: tuple[Any, ...] = ()
 
@@ -204,6 +211,14 @@ class Exported:
             found = self.platforms[0]
         return self.modules[found]
 
+    def in_shardings_jax(self, mesh: Any) -> tuple[Any, ...]:
+        """The shardings of the leaves of the arguments, over a mesh with the axes of the exported program."""
+        return tuple([None if spec is None else NamedSharding(mesh, spec) for spec in self.in_specs])
+
+    def out_shardings_jax(self, mesh: Any) -> tuple[Any, ...]:
+        """The same of the results."""
+        return tuple([None if spec is None else NamedSharding(mesh, spec) for spec in self.out_specs])
+
     # --- keeping
 
     def serialize(self, vjp_order: int = 0) -> bytearray:
@@ -295,6 +310,14 @@ class ExportedCall(Primitive):
         """The functions of the program under names of their own, and a call of its `main`."""
         shapes = [x.shape[: known.ndim] for x, known in zip(ins, exported.in_avals, strict=True)]
         values = exported.solve(shapes)
+        devices = max(len(b.module.order), 1)
+        if exported.nr_devices not in (1, devices):
+            raise errors.ExportedCallError(
+                errors.explain(
+                    f"the function {exported.fun_name} was exported for {exported.nr_devices} devices, and is called on {devices}.",
+                    fix="place the arguments on a mesh with as many devices: purax.device_put(x, NamedSharding(mesh, P())).",
+                )
+            )
         key = (exported, tuple(values.items()))
         name = b.module.called.get(key)
         if name is None:
@@ -306,10 +329,21 @@ class ExportedCall(Primitive):
 exported_p = ExportedCall("exported")
 
 
+_MESH = re.compile(r"(sdy\.mesh @(\w+) = <\[([^\]]*)\](?:, device_ids=\[([^\]]*)\])?>)")
+
+
 def _include(module: Module, text: str, name: str) -> str:
     """Write the functions of a whole program into another one; gives the new name of its `main`."""
     body = text[text.index("{\n", text.index("module @")) + 2 : text.rindex("}")]
     names = {old: module.unique(name if old == "main" else old) for old in re.findall(r"func\.func \w+ @(\w+)", body)}
+    for line, old, axes, order in _MESH.findall(body):
+        axes = dict(re.findall(r'"(\w+)"=(\d+)', axes))
+        sizes = [int(size) for size in axes.values()]
+        grid = np.empty(math.prod(sizes), object)
+        grid[:] = list(module.order)
+        grid = grid[[int(i) for i in order.split(",")]] if order else grid
+        names[old] = module.mesh(Mesh(grid.reshape(sizes), tuple(axes)))
+        body = body.replace(line, "")
     body = re.sub(r"@(\w+)\b", lambda found: f"@{names.get(found[1], found[1])}", body)
     module.functions.append(body.replace("func.func public", "func.func private"))
     return names["main"]
@@ -381,23 +415,34 @@ def _export(traced: Any, platforms: tuple[str, ...], checks: tuple[DisabledSafet
     args, kwargs = call.treedef.unflatten(range(len(traced.in_avals)))
     static = {where for where, _ in call.statics}
     structure = tree.structure((tuple(a for i, a in enumerate(args) if i not in static), kwargs))
-    modules = {name: _text(program, traced.fun_name, "gpu" if name in ("cuda", "rocm") else name) for name in platforms}
+    plan = traced._function.plan(call, program)
+    devices = () if plan.how.mesh is None else plan.how.placement.devices
+    modules = {
+        name: _text(program, traced.fun_name, "gpu" if name in ("cuda", "rocm") else name, devices)
+        for name in platforms
+    }
     _check_targets(modules, checks)
     exported = Exported(
         traced.fun_name, structure, tuple(traced.in_avals), traced.out_tree, tuple(traced.out_avals), platforms, modules, checks,
-        lambda: _export_vjp(traced, platforms, checks),
+        lambda: _export_vjp(traced, platforms, checks), nr_devices=max(len(devices), 1),
+        in_specs=_specs(plan.placements[len(program.consts) :]), out_specs=_specs(plan.how.out_placements, len(traced.out_avals)),
     )  # fmt: skip
     _check_scope(exported)
     return exported
 
 
-def _text(program: Any, name: str, platform: str) -> str:
+def _specs(placements: Sequence[Any], count: int = 0) -> tuple[Any, ...]:
+    shardings = [None if p is None else p.sharding for p in placements] or [None] * count
+    return tuple([s.spec if isinstance(s, NamedSharding) else None for s in shardings])
+
+
+def _text(program: Any, name: str, platform: str, devices: Sequence[Any]) -> str:
     """The program with its constants, whose `main` takes the leaves."""
     jaxpr = program.jaxpr
     if jaxpr.has_keys:
         jaxpr = hooks.physicalize(jaxpr)
     consts = [as_array(random_bits.random_unwrap(c) if _is_key(c.aval) else c) for c in map(as_array, program.consts)]
-    module = Module()
+    module = Module(devices)
     module.platform = platform
     builder = Builder(module, scope=f"jit({name})/")
     with writing():
@@ -410,7 +455,11 @@ def _text(program: Any, name: str, platform: str) -> str:
     results = ", ".join(out.hlo for out in outs)
     values = f" {', '.join(map(str, outs))} : {results}" if outs else ""
     main = [f"func.func public @main({head}) -> ({results}) {{", *builder.lines, f"return{values}", "}"]
-    return strip_locations("\n".join([f"module @jit_{module.unique(name)} {{", *main, *module.functions, "}", ""]))
+    return strip_locations(
+        "\n".join(
+            [f"module @jit_{module.unique(name)} {{", *module.mesh_definitions(), *main, *module.functions, "}", ""]
+        )
+    )
 
 
 def _check_targets(modules: dict[str, str], checks: tuple[DisabledSafetyCheck, ...]) -> None:
@@ -459,7 +508,7 @@ def _export_vjp(traced: Any, platforms: tuple[str, ...], checks: tuple[DisabledS
             for i, value in zip(ins, values, strict=True):
                 leaves[i] = value
             args, kwargs = traced._call.rebuild(leaves)
-            found = tree.leaves(traced._function.fun(*args, **kwargs))
+            found = tree.leaves(traced._function(*args, **kwargs))
             return [found[i] for i in outs]
 
         pull = vjp(forward, *[leaves[i] for i in ins])[1]

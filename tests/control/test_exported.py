@@ -13,6 +13,7 @@ import purax
 from purax import errors, export, lax, linen, nn, random
 from purax import numpy as pnp
 from purax.core.dims import is_open
+from purax.sharding import Mesh, NamedSharding, P
 
 pytestmark = pytest.mark.xla
 
@@ -285,3 +286,64 @@ def test_a_saved_function_runs_in_another_process(tmp_path):
     function.save(tmp_path / "g", struct("n"), 3, bias=np.float32(0))
     assert purax.load(tmp_path / "g")(np.full(5, 2, np.float32), bias=np.float32(1)) == 41
     assert [file.name for file in sorted(tmp_path.iterdir())] == ["f", "g"]
+
+
+# --- many devices -----------------------------------------------------------------------------------------------------------
+
+
+def meshes():
+    devices = purax.devices()
+    return Mesh(np.array(devices[:2]), ("x",)), Mesh(np.array(devices[4:6][::-1]), ("other",))
+
+
+def spread_by_jit(mesh):
+    places = dict(in_shardings=NamedSharding(mesh, P("x")), out_shardings=NamedSharding(mesh, P(None, "x")))
+    return purax.jit(lambda x: pnp.sin(2 * x), **places)
+
+
+def spread_by_hand(mesh):
+    turn = lambda x: lax.ppermute(x, "x", [(0, 1), (1, 0)]) + lax.axis_index("x")
+    return purax.jit(purax.shard_map(turn, mesh=mesh, in_specs=P("x"), out_specs=P("x")))
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("shape", ["16, 4", "2*b, 4"])
+@pytest.mark.parametrize("spread", [spread_by_jit, spread_by_hand])
+def test_a_program_over_devices_runs_on_others(spread, shape):
+    mesh, other = meshes()
+    function = spread(mesh)
+    exported = again(export.export(function)(struct(shape)), vjp_order=1)
+    x = RNG.normal(size=(16, 4)).astype(np.float32)
+    placed = purax.device_put(x, NamedSharding(other, P()))
+    result = exported.call(placed)
+    assert exported.nr_devices == 2 and set(result.devices()) == set(other.devices.flat)
+    np.testing.assert_allclose(result, function(x), rtol=1e-6)
+    slope = lambda f, x: purax.grad(lambda x: (f(x) ** 2).sum())(x)
+    np.testing.assert_allclose(slope(exported.call, placed), slope(function, x), rtol=1e-5, atol=1e-6)
+    with pytest.raises(errors.ExportedCallError, match="exported for 2 devices, and is called on 1"):
+        exported.call(x)
+
+
+@pytest.mark.devices
+def test_a_program_for_one_device_runs_on_many():
+    _, other = meshes()
+    function = purax.jit(lambda x: (x**2).sum(0), in_shardings=NamedSharding(Mesh(purax.devices()[:1], ("x",)), P("x")))
+    x = RNG.normal(size=(8, 4)).astype(np.float32)
+    exported = again(export.export(function)(x))
+    assert exported.nr_devices == 1
+    for spec in (P(), P("other")):
+        np.testing.assert_allclose(
+            exported.call(purax.device_put(x, NamedSharding(other, spec))), (x**2).sum(0), rtol=1e-6
+        )
+    np.testing.assert_allclose(
+        purax.pmap(exported.call)(np.stack([x, 2 * x])), [(x**2).sum(0), (4 * x**2).sum(0)], rtol=1e-6
+    )
+
+
+@pytest.mark.devices
+def test_shardings_of_arguments_are_told_for_a_mesh():
+    mesh, other = meshes()
+    exported = again(export.export(spread_by_jit(mesh))(np.zeros((4, 4), np.float32)))
+    renamed = Mesh(other.devices, ("x",))
+    assert exported.in_shardings_jax(renamed) == (NamedSharding(renamed, P("x")),)
+    assert exported.out_shardings_jax(renamed) == (NamedSharding(renamed, P(None, "x")),)
