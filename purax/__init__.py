@@ -19,6 +19,7 @@ from purax.control.custom import closure_convert as closure_convert
 from purax.control.custom import custom_gradient as custom_gradient
 from purax.control.custom import custom_jvp as custom_jvp
 from purax.control.custom import custom_vjp as custom_vjp
+from purax.control.export_format import load as load
 from purax.control.jit import jit as jit
 from purax.control.pmap import pmap as pmap
 from purax.control.refs import Ref as Ref
@@ -73,7 +74,7 @@ _hooks.numpy = numpy
 # Loaded on first use: most programs need few of them, and import time is a feature.
 _LAZY = frozenset({
     "ad_checkpoint", "api_util", "core", "custom_batching", "custom_derivatives", "data", "debug", "dlpack", "dtypes",
-    "events", "experimental", "extend", "ffi", "flatten_util", "image", "lax", "linen", "nn", "ops", "optim", "random", "ref",
+    "events", "experimental", "export", "extend", "ffi", "flatten_util", "image", "lax", "linen", "nn", "ops", "optim", "random", "ref",
     "scipy", "sharding", "stages", "test_util", "train", "typing",
 })  # fmt: skip
 

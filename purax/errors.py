@@ -111,6 +111,15 @@ class ShapeError(PuraxError, TypeError, ValueError):
     """
 
 
+class InconclusiveDimensionOperation(PuraxError, TypeError):
+    """A decision is asked of a size that is not known yet.
+
+    Wrong: ``export.export(jit(lambda x: x if x.shape[0] > 3 else -x))(spec)`` with an open first axis
+
+    Right: a constraint: ``export.symbolic_shape("a, 4", constraints=["a >= 4"])``
+    """
+
+
 class RankPromotionError(ShapeError):
     """Arrays of different rank were broadcast while `numpy_rank_promotion` is "raise".
 
@@ -502,6 +511,15 @@ class PlatformError(PuraxError, RuntimeError):
     Wrong: ``PURAX_PLATFORMS=gpuu``
 
     Right: ``PURAX_PLATFORMS=cpu`` (``purax doctor`` lists what is available)
+    """
+
+
+class ExportedCallError(PuraxError, ValueError):
+    """An exported function is called with types, or on a platform, that it was not exported for.
+
+    Wrong: ``exported.call(np.zeros(3, np.float16))`` of a function that was exported for float32
+
+    Right: ``exported.call(np.zeros(3, np.float32))``
     """
 
 

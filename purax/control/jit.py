@@ -21,9 +21,11 @@ from purax.control.explain import cache_miss
 from purax.control.instrument import with_automatic_checks
 from purax.control.program_call import jit_p
 from purax.control.store import Program, store_of
+from purax.core.aval import ShapeDtypeStruct
 from purax.core.hooks import hooks
 from purax.core.stage import stage
 from purax.core.trace import Tracer, aval_of, check_escape, current
+from purax.lazy import lazy
 from purax.pipeline import placed
 from purax.pipeline.compile import Compilation, compile_jaxpr, warn_of_unusable
 from purax.pipeline.debug import active as debugging
@@ -36,6 +38,7 @@ from purax.transforms.flat import name_of
 
 __all__ = ["JitFunction", "jit"]
 
+_exported = lazy("purax.control.exported")  # imports this module
 _current = current.get
 _flatten = tree.flatten
 _trace_key = config.trace_key
@@ -287,6 +290,35 @@ class JitFunction:
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Shapes and dtypes of the output."""
         return self.trace(*args, **kwargs).out_info
+
+    def save(self, path: Any, *args: Any, **kwargs: Any) -> None:
+        """Write the compiled-ready program of one signature to a file that `purax.load` reads.
+
+        Parameters
+        ----------
+        path : path
+        *args, **kwargs
+            Arrays or ShapeDtypeStructs; may be left out where the function was called with one signature only.
+
+        Raises
+        ------
+        ValueError
+            No signature is given, and none or several are known.
+        """
+        if not (args or kwargs):
+            args, kwargs = self._only_signature()
+        _exported.export(self)(*args, **kwargs).save(path)
+
+    def _only_signature(self) -> Any:
+        if len(self.programs) != 1:
+            raise ValueError(
+                f"save({self.name}) needs arguments: the function was called with {len(self.programs)} signatures, not with one"
+            )
+        ((treedef, avals, statics, *_),) = self.programs
+        args, kwargs = treedef.unflatten([ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals])
+        places = {where: value for where, _, value in statics}
+        named = {where: value for where, value in places.items() if isinstance(where, str)}
+        return tuple([places.get(i, a) for i, a in enumerate(args)]), {**kwargs, **named}
 
     def clear_cache(self) -> None:
         """Forget what was traced and compiled."""

@@ -15,6 +15,7 @@ from purax.control.program import build, cast_weak, holds, merge, partition, per
 from purax.control.rewind import counted
 from purax.control.scan import scan_p
 from purax.control.while_loop import while_p
+from purax.core.dims import Dim, as_size
 from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Jaxpr, Var, intern
@@ -164,20 +165,20 @@ def _scan_length(xs_flat: Sequence[Any], length: Any, xs: Any) -> int:
     if length is not None:
         _known("length", length)
         try:
-            length = length.__index__()
+            length = as_size(length)
         except (AttributeError, TypeError):
             raise TypeError(f"scan: length must be an int, got {length!r}") from None
         if length < 0:
             raise ValueError(f"scan: length must not be negative, got {length}")
         if any(s != length for s in sizes):
             raise ValueError(f"scan got `length` argument of {length} which disagrees with leading axis sizes {sizes}.")
-        return int(length)
+        return length
     if not sizes:
         raise ValueError("scan got no values to scan over and `length` not provided.")
     if len(set(sizes)) > 1:
         rows = ", ".join(f"{n}: {s}" for n, s in zip(names, sizes, strict=True))
         raise ValueError(f"scan got values with different leading axis sizes: {rows}.")
-    return int(sizes[0])
+    return sizes[0]
 
 
 def _stage_body(
@@ -472,7 +473,7 @@ def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, np.dtype, bool]:
     known = []
     for bound in (lower, upper):
         value = bound.concrete() if isinstance(bound, Tracer) else bound
-        if value is None:
+        if value is None or type(value) is Dim:
             return lower, upper, dtype, not strong
         known.append(int(value))
     info = np.iinfo(dtype)

@@ -11,6 +11,7 @@ import numpy as np
 from purax.control.policies import split_by_policy, split_equation
 from purax.control.program import build, merge, partition, permuted, take, varying_over
 from purax.core.aval import array_aval
+from purax.core.dims import Dim
 from purax.core.interpret import eval_jaxpr, reference_eval
 from purax.core.ir import Jaxpr, Var, intern
 from purax.core.passes import dead_code
@@ -264,7 +265,7 @@ class Scan(Primitive):
         zero_rows = [b.broadcast(b.constant(0, _scalar(a)), (), a) for a in outs[carry:]]
         index = b.constant(0, _INDEX)
         step = _Step(jaxpr, fixed, xs, carry, length, params["reverse"])
-        if unroll >= length:
+        if type(length) is not Dim and unroll >= length:
             rows = zero_rows
             for i in range(length):
                 state, rows = step(b, b.constant(i, _INDEX), state, rows)

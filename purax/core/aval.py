@@ -14,6 +14,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.core.axes import ManualAxisType
+from purax.core.dims import Dim, writing
 
 __all__ = [
     "AbstractToken", "ShapeDtypeStruct", "ShapedArray", "array_aval", "host_aval", "refuse_masked", "token_aval",
@@ -28,7 +29,7 @@ class ShapedArray:
 
     Attributes
     ----------
-    shape : tuple of int
+    shape : tuple of int or Dim
     dtype : numpy.dtype or dtypes.KeyDtype
     weak_type : bool
         True for values that come from Python scalars: they give way in promotion.
@@ -39,12 +40,12 @@ class ShapedArray:
     """
 
     __slots__ = ("__weakref__", "dtype", "hlo", "ndim", "shape", "size", "varying", "weak_type")
-    shape: tuple[int, ...]
+    shape: tuple[Any, ...]  # ints; Dims in programs to export
     dtype: Any
     weak_type: bool
     varying: frozenset[str]
     ndim: int
-    size: int
+    size: Any
     hlo: str
 
     def __new__(
@@ -53,7 +54,7 @@ class ShapedArray:
         """The interned aval."""
         if not isinstance(dtype, dtypes.KeyDtype):
             dtype = np.dtype(dtype)
-        return array_aval(tuple(int(d) for d in shape), dtype, bool(weak_type), varying)
+        return array_aval(tuple(d if type(d) is Dim else int(d) for d in shape), dtype, bool(weak_type), varying)
 
     def update(self, *, shape: Any = None, dtype: Any = None, weak_type: Any = None) -> ShapedArray:
         """The aval with some fields replaced."""
@@ -110,13 +111,13 @@ _AVALS: dict[Any, ShapedArray] = {}
 
 
 def array_aval(
-    shape: tuple[int, ...], dtype: Any, weak_type: bool = False, varying: frozenset[str] = _NO_AXES
+    shape: tuple[Any, ...], dtype: Any, weak_type: bool = False, varying: frozenset[str] = _NO_AXES
 ) -> ShapedArray:
     """The interned aval of these fields.
 
     Parameters
     ----------
-    shape : tuple of int
+    shape : tuple of int or Dim
         Python ints, already normalised.
     dtype : numpy.dtype or dtypes.KeyDtype
     weak_type : bool
@@ -125,25 +126,27 @@ def array_aval(
     key = (shape, dtype, weak_type, varying)
     aval = _AVALS.get(key)
     if aval is None:
-        if math.prod(shape) * max(getattr(dtype, "itemsize", 1), 1) >= 1 << 63:
+        size = math.prod(shape)
+        if type(size) is not Dim and size * max(getattr(dtype, "itemsize", 1), 1) >= 1 << 63:
             raise errors.ShapeError(
                 f"an array of shape {shape} and dtype {dtype} has more bytes than 64 bits can count"
             )
         aval = object.__new__(ShapedArray)
         aval.shape, aval.dtype, aval.weak_type, aval.varying = shape, dtype, weak_type, varying
-        aval.ndim, aval.size = len(shape), math.prod(shape)
+        aval.ndim, aval.size = len(shape), size
         aval.hlo = _hlo_type(shape, dtype)
         aval = _AVALS.setdefault(key, aval)
     return aval
 
 
-def _hlo_type(shape: tuple[int, ...], dtype: Any) -> str:
+def _hlo_type(shape: tuple[Any, ...], dtype: Any) -> str:
     if isinstance(dtype, dtypes.KeyDtype):
         shape, dtype = (*shape, *dtype.key_shape), np.dtype(np.uint32)
     name = dtypes.HLO_NAMES.get(dtype)
     if name is None:  # float0, strings and objects have no device form
         return ""
-    return f"tensor<{''.join(f'{d}x' for d in shape)}{name}>"
+    with writing():
+        return f"tensor<{''.join(f'{d}x' for d in shape)}{name}>"
 
 
 def host_aval(value: Any) -> ShapedArray:

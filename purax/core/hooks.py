@@ -16,7 +16,7 @@ class Hooks:
     """The slots; see the module's docstring. `numpy`: namespace with the operator functions."""
 
     __slots__ = (
-        "account_keys", "array_type", "as_array", "check_indices", "discharge", "evaluate", "instrument", "key_kernel", "numpy",
+        "account_keys", "array_type", "as_array", "check_indices", "dim_value", "discharge", "evaluate", "instrument", "key_kernel", "numpy",
         "physicalize",
     )  # fmt: skip
     account_keys: Any  # (primitive, operands, params, outputs): raises where a random key is spent twice
@@ -27,6 +27,7 @@ class Hooks:
     evaluate: Any  # (primitive, operands, params) -> tuple of Arrays
     as_array: Any  # (array-like, no tracer) -> Array
     array_type: Any  # the concrete Array class
+    dim_value: Any  # (size that is not known yet) -> its value in the program
     numpy: Any
     instrument: Any  # jaxpr -> jaxpr with automatic checks
     key_kernel: Any  # (primitive with keys, avals, params, outs, compiled kernel) -> how it runs on Arrays

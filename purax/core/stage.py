@@ -75,6 +75,8 @@ class StageTrace(Trace):
             return self._constant(x, x.aval)
         if type(x) is not hooks.array_type:
             x = hooks.as_array(x)  # caller-owned memory may change before the program runs: take it now
+            if isinstance(x, Tracer):  # the value of a size that is not known yet
+                return self.atom(x)
         aval = x.aval
         if isinstance(aval.dtype, np.dtype) and (self.embed or (aval.ndim == 0 and x._np is not None)):
             return Literal(x, aval)

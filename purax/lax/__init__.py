@@ -21,6 +21,7 @@ from purax.primitives.contraction import *
 from purax.primitives.convolution import *
 from purax.primitives.convolution_forms import *
 from purax.primitives.cumulative import *
+from purax.primitives.dimension import *
 from purax.primitives.dot_algorithm import *
 from purax.primitives.elementwise import *
 from purax.primitives.fft import *

@@ -14,6 +14,7 @@ import numpy as np
 
 from purax import dtypes
 from purax.core.aval import ShapedArray, array_aval
+from purax.core.dims import Dim
 from purax.core.ir import Jaxpr, Literal, Var
 from purax.core.source import source_line, source_scope
 from purax.core.stage import stage
@@ -162,6 +163,8 @@ class Builder:
 
     def constant(self, value: Any, aval: Any) -> Value:
         """The array (or scalar, splat to the aval's shape) `value` as a constant of type `aval`."""
+        if type(value) is Dim:
+            return self.emit(f"stablehlo.constant dense<{value}> : {aval.hlo}", aval)
         array = np.asarray(value).astype(aval.dtype)
         key = (array.tobytes(), array.shape, aval)
         builder: Builder | None = self
@@ -262,8 +265,11 @@ class Builder:
     def call(self, jaxpr: Jaxpr, ins: Sequence[Value], name: str) -> list[Value]:
         """Call `jaxpr` as a private function."""
         function = self.function(jaxpr, name)
+        return self.call_named(function, ins, [v.aval for v in jaxpr.outvars])
+
+    def call_named(self, function: str, ins: Sequence[Value], results: Sequence[Any]) -> list[Value]:
+        """Call a function of the module."""
         types = ", ".join(x.hlo for x in ins)
-        results = [v.aval for v in jaxpr.outvars]
         out_types = ", ".join(a.hlo for a in results)
         out_text = out_types if len(results) == 1 else f"({out_types})"
         return self.emit_many(f"func.call @{function}({', '.join(map(str, ins))}) : ({types}) -> {out_text}", results)

@@ -15,6 +15,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.core.aval import array_aval, refuse_masked, unwrapped
+from purax.core.dims import Dim, max_dim
 from purax.core.hooks import hooks
 from purax.core.trace import Tracer, aval_of
 from purax.lazy import lazy
@@ -404,6 +405,8 @@ def arange(
         and out_sharding is None
     ):
         return ops.iota(dtypes.default_int(), max(start, 0))
+    if any(type(value) is Dim for value in (start, stop, step)):
+        return placed(_open_range(start, stop, step, dtype), out_sharding if device is None else device)
     for position, value in enumerate((start, stop, step)):
         if value is not None:
             _check_bound(position, value)
@@ -442,6 +445,16 @@ def _check_bound(position: int, value: Any) -> None:
         raise errors.NonArrayArgumentError(
             f"arange requires ndarray, scalar, or None arguments, got {type(value)} at position {position}."
         ) from None
+
+
+def _open_range(start: Any, stop: Any, step: Any, dtype: Any) -> Any:
+    """`arange` with sizes that are not known yet among its bounds."""
+    first, last = (0, start) if stop is None else (start, stop)
+    stride = 1 if step is None else operator.index(step)
+    count = max_dim((last - first + stride - (1 if stride > 0 else -1)) // stride, 0)
+    target = dtypes.default_int() if dtype is None else dtypes.named(dtype)
+    steps = ops.mul(ops.iota(target, count), np.asarray(stride, target))
+    return ops.add(steps, ops.convert_element_type(as_operand(first), target))
 
 
 def _progression(first: int, stride: int, count: int, dtype: Any) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 from purax import dtypes, errors
 from purax.control.check import reporting
 from purax.core.aval import array_aval, refuse_masked, unwrapped
+from purax.core.dims import Dim, as_size, max_dim, min_dim
 from purax.core.hooks import hooks
 from purax.core.trace import Tracer, aval_of
 from purax.numpy import _ops as ops
@@ -188,7 +189,7 @@ def _axes_used(e: Any) -> int:
     return int(e.ndim) if hasattr(e, "ndim") and e.dtype == np.bool_ else 1
 
 
-def _slice_of(s: slice, size: int) -> tuple[int, int, int]:
+def _slice_of(s: slice, size: Any) -> tuple[Any, int, Any]:
     for bound in (s.start, s.stop, s.step):
         if isinstance(bound, Tracer) and bound.concrete() is None:
             raise IndexError(
@@ -198,11 +199,31 @@ def _slice_of(s: slice, size: int) -> tuple[int, int, int]:
                     "use lax.dynamic_slice(x, (start,), (size,)), or mark the argument static.",
                 )
             )
+    if type(size) is Dim:
+        return _open_slice(s, size)
     start, stop, step = slice(*[None if v is None else operator.index(v) for v in (s.start, s.stop, s.step)]).indices(
         size
     )
     count = len(range(start, stop, step))
     return (start, 1, count) if count <= 1 and step != 1 else (start, step, count)
+
+
+def _open_slice(s: slice, size: Dim) -> tuple[Any, int, Any]:
+    """The same for a size that is not known yet; `max_dim` and `min_dim` stand where bounds may lie outside."""
+    step = 1 if s.step is None else operator.index(s.step)
+    if step < 0:
+        if s.start is not None or s.stop is not None:
+            raise IndexError(f"{s} of an axis of open size {size}: a slice with a negative step takes the whole axis")
+        return size - 1, step, (size - 1) // -step + 1
+    start, stop = [_inside(bound, size, default) for bound, default in ((s.start, 0), (s.stop, size))]
+    return start, step, max_dim((stop - start + step - 1) // step, 0)
+
+
+def _inside(bound: Any, size: Dim, default: Any) -> Any:
+    if bound is None:
+        return default
+    bound = as_size(bound)
+    return min_dim(bound, size) if bound >= 0 else max_dim(size + bound, 0)
 
 
 def _known(value: int, axis: int, size: int, checked: bool, wrap: bool) -> int:

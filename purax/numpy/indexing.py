@@ -15,6 +15,7 @@ import numpy as np
 from purax import config, dtypes, errors
 from purax.control.check import reporting
 from purax.core.aval import array_aval
+from purax.core.dims import Dim
 from purax.core.hooks import hooks
 from purax.core.trace import aval_of
 from purax.numpy import _ops as ops
@@ -196,10 +197,10 @@ def read(
     return shapes.reshape(result, layout.shape) if layout.new_axes else result
 
 
-def settle(parts: list[Part], sizes: tuple[int, ...], wrap: bool) -> list[Part]:
+def settle(parts: list[Part], sizes: tuple[Any, ...], wrap: bool) -> list[Part]:
     """The parts with index Arrays that are on the host made NumPy arrays, whose index vectors need no operations."""
     for k, p in enumerate(parts):
-        if p.kind == "array" and type(p.value) is Array:
+        if p.kind == "array" and type(p.value) is Array and type(sizes[p.axis]) is not Dim:
             known = host_value(p.value)
             if known is not None and known.dtype.kind in "iu":
                 if wrap and known.dtype.kind == "i":

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
+from purax.core.dims import as_size
 from purax.core.trace import Tracer, aval_of
 from purax.numpy import _ops as ops
 from purax.numpy.creation import placed
@@ -45,8 +46,8 @@ def _offset(name: str, k: Any) -> Any:
     return operator.index(k)
 
 
-def _length(name: str, what: str, n: Any) -> int:
-    n = operator.index(n.item() if isinstance(n, Tracer) else n)
+def _length(name: str, what: str, n: Any) -> Any:
+    n = as_size(n.item() if isinstance(n, Tracer) else n)
     if n < 0:
         raise ValueError(f"{name}: negative dimensions are not allowed, got {what}={n}")
     return n

@@ -18,6 +18,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.config import current as settings
+from purax.core.dims import Dim
 from purax.numpy import _ops as ops
 from purax.numpy.alias import alias
 from purax.numpy.comparison import truth
@@ -180,6 +181,8 @@ def _plan(kind: str, a: Any, axis: Any, keepdims: builtins.bool) -> Any:
         return False
     before, divisor, after = aval.dtype, None, None
     if kind == "mean":
+        if type(count) is Dim:
+            return False
         before, after = _mean_dtypes(a, None)
         divisor = float(count)
     elif kind in ("sum", "prod"):
@@ -374,7 +377,7 @@ def _mean_dtypes(a: Any, dtype: Any) -> tuple[Any, Any]:
 def _count(name: str, a: Any, axes: tuple[int, ...], keepdims: builtins.bool, where: Any, dtype: Any) -> Any:
     """How many elements go into each result: a Python int, or with a mask an array of `dtype`."""
     if where is None:
-        return int(np.prod([a.aval.shape[i] for i in axes], dtype=np.int64))
+        return math.prod([a.aval.shape[i] for i in axes])
     mask = _mask(name, where)
     shape = joint_shape(name, mask.aval.shape, a.aval.shape)
     return sum(spread(mask, shape), axes, dtype, None, keepdims)
@@ -485,7 +488,9 @@ def _variance(
     if isinstance(count, int) and isinstance(ddof, (int, float)):
         divisor = convert(float(count - ddof) if count > ddof else np.nan, real)
     else:
-        divisor = ops.sub(convert(count if hasattr(count, "aval") else float(count), real), _cast(ddof, real))
+        divisor = ops.sub(
+            convert(count if hasattr(count, "aval") or type(count) is Dim else float(count), real), _cast(ddof, real)
+        )
         divisor = ops.select_n(ops.gt(divisor, ops.full_like(divisor, 0)), ops.full_like(divisor, np.nan), divisor)
     return convert(
         ops.div(total, spread(divisor, total.aval.shape)), dtypes.real_dtype(result) if dtype is None else result

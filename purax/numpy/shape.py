@@ -14,6 +14,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.core.aval import unwrapped
+from purax.core.dims import as_size
 from purax.core.trace import Tracer, aval_of
 from purax.numpy import _ops as ops
 from purax.numpy.creation import placed
@@ -170,16 +171,16 @@ def _new_shape(aval: Any, shape: Any) -> tuple[int, ...]:
                 f"cannot reshape array of shape {aval.shape} (size {aval.size}) into shape {tuple(sizes)}"
             )
         sizes[sizes.index(-1)] = aval.size // known if known else 0
-    if math.prod(sizes) != aval.size or min(sizes, default=0) < 0:
+    if math.prod(sizes) != aval.size or any(s < 0 for s in sizes):
         raise errors.ShapeError(
             f"cannot reshape array of shape {aval.shape} (size {aval.size}) into shape {tuple(sizes)} (size {math.prod(sizes)})"
         )
     return tuple(sizes)
 
 
-def _known_size(value: Any) -> int:
+def _known_size(value: Any) -> Any:
     try:
-        return operator.index(value)
+        return as_size(value)
     except errors.TracerError:
         raise
     except TypeError:

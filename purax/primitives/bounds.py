@@ -12,6 +12,7 @@ import numpy as np
 
 from purax import errors
 from purax.config import current as settings
+from purax.core.dims import Dim
 from purax.core.hooks import hooks
 from purax.core.source import here
 from purax.core.trace import Tracer
@@ -26,10 +27,10 @@ def out_of_bounds(index: int, axis: int, size: int, fix: str = "", what: str = "
     )
 
 
-def check_known(values: Any, axis: int, size: int, wrap: bool = True, fix: str = "") -> None:
+def check_known(values: Any, axis: int, size: Any, wrap: bool = True, fix: str = "") -> None:
     """Raise IndexOutOfBoundsError if one of these integers is outside; negative ones count from the end if `wrap`."""
     values = np.asarray(values)
-    if values.size:
+    if values.size and type(size) is not Dim:
         lowest = -size if wrap else 0
         low, high = int(values.min()), int(values.max())
         if low < lowest or high >= size:
@@ -47,9 +48,11 @@ def check_device(values: Any, axis: int, size: int, wrap: bool = True, fix: str 
         hooks.check_indices(values, size, axis)
 
 
-def check_window(start: Any, axis: int, size: int, length: int, wrap: bool) -> None:
+def check_window(start: Any, axis: int, size: Any, length: Any, wrap: bool) -> None:
     """Raise IndexOutOfBoundsError if a slice of `length` elements would leave the axis at a known start."""
     known = start if isinstance(start, (int, np.integer)) else _known(start) if settings().debug_bounds else None
+    if type(size) is Dim or type(length) is Dim:  # known at the call, when the start is moved as arrays are
+        return
     if known is None or length > size:  # the latter has an error of its own
         return
     place = int(known)

@@ -12,6 +12,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.core.aval import array_aval
+from purax.core.dims import Dim
 from purax.core.hooks import hooks
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
@@ -72,6 +73,8 @@ def scalar(value: Any, dtype: Any, weak: bool = False) -> Any:
     if kind is int or kind is bool or (kind is float and value == value):
         # 0 == 0.0 == -0.0 == False, so type and sign are part of the key.
         return _remembered_scalar(kind, value, kind is float and math.copysign(1.0, value) < 0, dtype, weak)
+    if kind is Dim:
+        return hooks.numpy.asarray(value, dtype)
     with np.errstate(all="ignore"):
         return wrap_host(array_aval((), dtype, weak), np.asarray(value).astype(dtype))
 

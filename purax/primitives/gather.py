@@ -16,6 +16,8 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.core.aval import array_aval
+from purax.core.dims import is_open
+from purax.core.hooks import hooks
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.lowering.emit import integers
@@ -288,12 +290,20 @@ def check_numbers(
         raise errors.ShapeError("batching dims of operand and indices must have equal sizes")
 
 
+def upper_limits(indices: Any, limits: Sequence[Any]) -> Any:
+    """The largest allowed index vector, in the shape of index vectors of type `indices`."""
+    if is_open(limits):
+        line = hooks.numpy.stack([hooks.numpy.asarray(limit, indices.dtype) for limit in limits])
+    else:
+        limit = np.clip(np.array(limits, np.int64), 0, dtypes.iinfo(indices.dtype).max).astype(indices.dtype)
+        line = wrap_host(array_aval(limit.shape, indices.dtype), limit)
+    return shape.broadcast_in_dim(line, indices.shape, (indices.ndim - 1,))
+
+
 def within_bounds(indices: Any, limits: Sequence[int]) -> Any:
     """Whether each index vector lies between 0 and `limits`: booleans without the last axis."""
     aval = aval_of(indices)
-    limit = np.clip(np.array(limits, np.int64), 0, dtypes.iinfo(aval.dtype).max).astype(aval.dtype)
-    line = wrap_host(array_aval(limit.shape, aval.dtype), limit)
-    upper = shape.broadcast_in_dim(line, aval.shape, (aval.ndim - 1,))
+    upper = upper_limits(aval, limits)
     inside = elementwise.bitwise_and(
         elementwise.ge_p.bind1(indices, shape.full_like_aval(aval, 0)), elementwise.le_p.bind1(indices, upper)
     )

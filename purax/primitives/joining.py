@@ -12,6 +12,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.core.aval import array_aval
+from purax.core.dims import as_size
 from purax.core.primitive import Linear, Primitive
 from purax.core.trace import aval_of
 from purax.primitives.base import LinearUnary
@@ -320,7 +321,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
 def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     """Consecutive pieces of the given sizes along `axis`; the sizes add up to the axis."""
     axis = shape.canonical_axis(axis, aval_of(operand).ndim)
-    return list(split_p.bind(operand, sizes=tuple([operator.index(size) for size in sizes]), axis=axis))
+    return list(split_p.bind(operand, sizes=tuple([as_size(size) for size in sizes]), axis=axis))
 
 
 def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
@@ -343,7 +344,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
         The configuration or the value does not fit.
     """
     aval, value = aval_of(operand), aval_of(padding_value)
-    config = tuple([tuple([operator.index(n) for n in row]) for row in padding_config])
+    config = tuple([tuple([as_size(n) for n in row]) for row in padding_config])
     if aval.dtype != value.dtype and value.weak_type and isinstance(padding_value, (int, float, complex)):
         padding_value = operands.scalar(padding_value, aval.dtype)
     return pad_p.bind1(operand, padding_value, padding_config=config)
@@ -381,8 +382,8 @@ def slice(
     ShapeError
         The bounds do not fit the operand.
     """
-    starts = tuple([operator.index(i) for i in start_indices])
-    limits = tuple([operator.index(i) for i in limit_indices])
+    starts = tuple([as_size(i) for i in start_indices])
+    limits = tuple([as_size(i) for i in limit_indices])
     steps = (1,) * len(starts) if strides is None else tuple([operator.index(i) for i in strides])
     if hasattr(operand, "aval") and limits == operand.aval.shape and not any(starts) and set(steps) <= {1}:
         return operand
@@ -402,8 +403,8 @@ def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None,
     sizes = aval_of(operand).shape
     axis = shape.canonical_axis(axis, len(sizes))
     n = sizes[axis]
-    start = 0 if start_index is None else operator.index(start_index)
-    limit = n if limit_index is None else operator.index(limit_index)
+    start = 0 if start_index is None else as_size(start_index)
+    limit = n if limit_index is None else as_size(limit_index)
     starts, limits, strides = [0] * len(sizes), list(sizes), [1] * len(sizes)
     starts[axis] = start + n if start < 0 else start
     limits[axis] = limit + n if limit < 0 else limit

@@ -16,6 +16,7 @@ import numpy as np
 
 from purax import config, dtypes, errors
 from purax.core.aval import array_aval
+from purax.core.dims import Dim
 from purax.core.interpret import reference_eval
 from purax.core.primitive import Primitive
 from purax.core.stage import stage
@@ -129,8 +130,8 @@ def stacked(parts: Any) -> Any:
 
 def numbers_of(sizes: tuple[int, ...]) -> tuple[Any, Any]:
     """High and low words of the number of each element of an array."""
-    size = math.prod(sizes)
-    if size <= 1 << 32:
+    size: Any = math.prod(sizes)
+    if type(size) is Dim or size <= 1 << 32:
         return shapes.full(sizes, 0, _UINT32), shapes.reshape(shapes.iota(_UINT32, size), sizes)
     numbers = shapes.reshape(shapes.iota(_UINTS[64], size), sizes)
     high = bits.shift_right_logical(numbers, 32)

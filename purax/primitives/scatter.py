@@ -23,6 +23,7 @@ from purax.primitives.gather import (
     check_numbers,
     operand_indices,
     shifted,
+    upper_limits,
     window_axes,
 )
 
@@ -218,9 +219,8 @@ def host_places(x: Any, indices: Any, updates: Any, n: Any, mode: Any) -> tuple[
 def _clamped(indices: Any, limits: Sequence[int]) -> Any:
     """Index vectors moved between 0 and `limits`."""
     aval = aval_of(indices)
-    limit = np.clip(np.array(limits, np.int64), 0, dtypes.iinfo(aval.dtype).max).astype(aval.dtype)
-    upper = shape.broadcast_in_dim(wrap_host(array_aval(limit.shape, aval.dtype), limit), aval.shape, (aval.ndim - 1,))
-    return elementwise.min_p.bind1(elementwise.max_p.bind1(indices, shape.full_like_aval(aval, 0)), upper)
+    above = elementwise.max_p.bind1(indices, shape.full_like_aval(aval, 0))
+    return elementwise.min_p.bind1(above, upper_limits(aval, limits))
 
 
 def read_back(x: Any, indices: Any, updates: Any, params: Any, fill: Any = 0) -> Any:
@@ -514,4 +514,3 @@ def scatter_max(
 
 
 from purax.primitives import base, elementwise, gather, shape  # noqa: E402  (siblings import this module's names)
-from purax.runtime.array import wrap_host  # noqa: E402

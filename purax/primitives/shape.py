@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
+from purax.core.dims import Dim, as_size
 from purax.core.hooks import hooks
 from purax.core.source import here
 from purax.core.trace import aval_of
@@ -76,12 +77,12 @@ def canonical_shape(shape: Any) -> tuple[int, ...]:
     """
     if type(shape) is tuple:
         for size in shape:
-            if type(size) is not int or size < 0:
+            if (type(size) is not int and type(size) is not Dim) or size < 0:
                 break
         else:
             return shape
     try:
-        sizes = (operator.index(shape),) if not np.iterable(shape) else tuple([operator.index(size) for size in shape])
+        sizes = tuple([as_size(size) for size in shape]) if np.iterable(shape) else (as_size(shape),)
     except errors.TracerError:
         raise
     except TypeError:

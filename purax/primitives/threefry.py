@@ -16,6 +16,7 @@ import numpy as np
 
 from purax import errors
 from purax.core.aval import array_aval
+from purax.core.dims import is_open
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.lowering.emit import Builder, Value
@@ -90,7 +91,7 @@ class Threefry2x32(Primitive):
     def lower(self, b: Any, ins: Any, outs: Any, *, for_keys: bool = False) -> Any:
         """Call of a private function with the rounds, made once per module and type."""
         avals = [x.aval for x in ins]
-        looped = outs[0].size <= (_FEW_KEYS if for_keys else _FEW)
+        looped = is_open(outs[0].shape) or outs[0].size <= (_FEW_KEYS if for_keys else _FEW)
         key = ("threefry2x32", looped, *avals)
         name = b.module.called.get(key)
         if name is None:

@@ -313,6 +313,19 @@ def parse(text: str | bytes) -> Any:
         return ir.Module.parse(text)
 
 
+def to_portable(text: str) -> bytes:
+    """StableHLO text as a portable artifact: XLA of the next months and of the last twelve weeks reads it."""
+    requirement = stablehlo_dialect.StablehloCompatibilityRequirement.WEEK_12
+    version = stablehlo_dialect.get_version_from_compatibility_requirement(requirement)
+    return bytes(_jax.mlir.serialize_portable_artifact(text, version))
+
+
+def from_portable(blob: bytes) -> str:
+    """The text of a portable artifact."""
+    with mlir_context():
+        return str(_jax.mlir.deserialize_portable_artifact(blob))
+
+
 def hlo_text(text: str) -> str:
     """StableHLO text as XLA's HLO text, before any optimization."""
     computation = _jax.mlir.mlir_module_to_xla_computation(text.encode(), use_tuple_args=False, return_tuple=False)

@@ -325,7 +325,7 @@ def _mapped_size(
     in_axes: Any,
 ) -> int:
     if given is None and len(leaves) == 1 and dims[0] is not None:
-        return int(aval_of(leaves[0]).shape[dims[0]])
+        return aval_of(leaves[0]).shape[dims[0]]
     sizes = {i: aval_of(x).shape[d] for i, (x, d) in enumerate(zip(leaves, dims, strict=True)) if d is not None}
     found = set(sizes.values())
     if given is not None:

@@ -67,6 +67,8 @@ WITHOUT_SAMPLES: dict[str, str] = dict.fromkeys(
     "ffi_call": "what a kernel computes is known to its author alone",
     "io_callback": "calls Python, see tests/control/test_callback.py",
     "pure_callback": "calls Python, see tests/control/test_callback.py",
+    "dimension": "its value is known when an exported program is called",
+    "exported": "its program is text",
     "name": "means something to checkpoint policies only",
     "rng_bit_generator": "its bits are the platform's choice",
     "rng_uniform": "its numbers are the platform's choice",
