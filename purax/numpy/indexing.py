@@ -235,7 +235,7 @@ def _read_static(x: Any, parts: Sequence[Any]) -> Any:
                 start, step = start + (count - 1) * step, -step
             starts[p.axis], strides[p.axis] = start, step
             limits[p.axis] = start + (count - 1) * step + 1 if count else start
-    if tuple(limits) != aval.shape or any(starts) or set(strides) > {1}:
+    if tuple(limits) != aval.shape or any(starts) or any(s != 1 for s in strides):
         if type(x) is Array and aval.size > HOST_LIMIT and all(s == 1 for s in strides):
             # A program for each start would be compiled: let the start be an operand.
             sizes = tuple([limit - start for start, limit in zip(starts, limits, strict=True)])

@@ -332,3 +332,16 @@ def test_strict_promotion_refuses_values_of_another_dtype():
     with pytest.raises(ValueError, match="dtype"):
         pnp.zeros(3).at[0].set(np.float16(1))
     np.testing.assert_array_equal(pnp.zeros(2).at[0].set(1), [1, 0])
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 5), (6,), (1,)], ids=str)
+@pytest.mark.parametrize("index", [np.s_[::2], np.s_[::-2], np.s_[::5], np.s_[1::2], np.s_[::2, ::2]], ids=str)
+def test_steps_from_end_to_end_along_every_axis(shape, index):
+    if isinstance(index, tuple) and len(shape) < 2:
+        index = index[0]
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    np.testing.assert_array_equal(jit(lambda v: v[index])(x), x[index])
+    np.testing.assert_array_equal(vmap(lambda v: v[index])(x[None]), x[index][None])
+    selected = np.zeros_like(x)
+    selected[index] = 1
+    np.testing.assert_array_equal(grad(lambda v: v[index].sum())(x), selected)
