@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from purax import errors, tree
 from purax.control.call import check_outputs, put_back, take_zeros
 from purax.control.jit import JitFunction, jit
@@ -139,6 +141,9 @@ def pmap(
         raise TypeError(f"pmap: the first argument must be callable, got {fun!r}")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
+    for leaf in tree.leaves((in_axes, out_axes)):
+        if isinstance(leaf, bool) or not isinstance(leaf, (int, np.integer)):
+            raise TypeError(f"pmap: each entry of in_axes and out_axes must be an int or None, got {leaf!r}")
     if devices is not None and not len(devices):
         raise ValueError("'devices' argument to pmap must be non-empty, or None.")
     axis = _NO_NAME if axis_name is None else axis_name
@@ -150,6 +155,11 @@ def pmap(
     )
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
+        if not all(-len(args) <= p < len(args) for p in positions):
+            raise ValueError(
+                f"pmapped function has static_broadcasted_argnums={positions} but was called with only {len(args)} positional "
+                "argument(s); pass static arguments by position"
+            )
         static = {p % len(args): args[p] for p in positions}
         dynamic = tuple([None if i in static else a for i, a in enumerate(args)])
         leaves, in_tree = tree.flatten((dynamic, kwargs))

@@ -156,3 +156,11 @@ def test_arrays_that_hold_nothing_go_around_the_program():
     np.testing.assert_array_equal(out[0], X + 1)
     assert out[1].dtype == purax.float0
     assert out[1].shape == (2, 3)
+
+
+def test_axes_are_integers_and_static_arguments_come_by_position():
+    for axes in ({"in_axes": False}, {"in_axes": (0, "a")}, {"out_axes": 0.5}):
+        with pytest.raises(TypeError, match="must be an int or None"):
+            purax.pmap(lambda x, *_: x, **axes)
+    with pytest.raises(ValueError, match="called with only 1 positional"):
+        purax.pmap(lambda a, b: a, static_broadcasted_argnums=(1,))(np.ones((1, 1)), b=1)
