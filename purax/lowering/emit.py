@@ -307,10 +307,10 @@ def attribute(value: Any) -> str:
     """
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return (
-            f"{value} : i64" if isinstance(value, int) else f"{_element(np.float64(value), np.dtype(np.float64))} : f64"
-        )
+    if isinstance(value, int):
+        return f"{value} : i64"
+    if isinstance(value, float):
+        return f"{_as_printed(value, np.dtype(np.float64))} : f64"
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
@@ -322,8 +322,16 @@ def attribute(value: Any) -> str:
         array = np.asarray(value)
         aval = array_aval(array.shape, array.dtype)
         if aval.hlo:
-            return f"{dense(array, array.shape)} : {aval.hlo}"
+            splat = array.size > 0 and bool((array == array.flat[0]).all())
+            text = f"dense<{_as_printed(array.flat[0], array.dtype)}>" if splat else dense(array, array.shape)
+            return f"{text} : {aval.hlo}"
     raise TypeError(f"no StableHLO attribute for {value!r} of type {type(value).__name__}")
+
+
+def _as_printed(value: Any, dtype: np.dtype) -> str:
+    """One element with the six digits that MLIR prints, if a float is no more than these."""
+    short = f"{value:.6e}" if dtype in (np.float32, np.float64) else ""
+    return short if short and np.isfinite(value) and dtype.type(short) == value else _element(dtype.type(value), dtype)
 
 
 def dense(array: np.ndarray, shape: tuple[int, ...]) -> str:

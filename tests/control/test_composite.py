@@ -45,7 +45,9 @@ def test_the_program_names_operation_version_and_attributes():
     [
         (True, "true"),
         (-3, "-3 : i64"),
-        (0.5, "5.00000000000000000e-01 : f64"),
+        (0.5, "5.000000e-01 : f64"),
+        (0.1234567891, f"{0.1234567891:.17e} : f64"),
+        (np.zeros((1, 2), np.float32), "dense<0.000000e+00> : tensor<1x2xf32>"),
         (np.inf, "0x7FF0000000000000 : f64"),
         ("a\\b", '"a\\\\b"'),
         (np.float32, "f32"),
