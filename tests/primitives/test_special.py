@@ -156,6 +156,13 @@ def test_the_gamma_family_differentiates_into_itself():
     np.testing.assert_allclose(purax.grad(special.zeta, 1)(2.5, x), -2.5 * scipy.special.zeta(3.5, x), rtol=1e-5)
 
 
+def test_derivatives_without_a_closed_form_say_so():
+    with pytest.raises(errors.MissingRuleError, match="betainc_slope with respect to a"):
+        purax.grad(purax.grad(special.betainc))(1.0, 2.0, 0.5)
+    with pytest.raises(errors.MissingRuleError, match="zeta with respect to x"):
+        purax.grad(special.zeta)(2.0, 1.0)
+
+
 @pytest.mark.parametrize("operand", [0, 1])
 def test_the_incomplete_beta_function_is_differentiable_in_its_parameters(operand):
     a, b = np.geomspace(0.05, 200, 7), np.geomspace(300, 0.1, 7)
