@@ -20,7 +20,7 @@ from purax import random as keys
 from purax.control.refs import Ref, new_ref
 from purax.core.trace import current
 from purax.primitives.shape import broadcast_shapes
-from purax.tree.dataclass import register_dataclass
+from purax.tree.nodes import register_dataclass
 
 __all__ = ["StatefulPRNG", "stateful_rng"]
 
