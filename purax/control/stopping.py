@@ -151,8 +151,7 @@ class _Debugger(cmd.Cmd):
         del arg
         place = self.places[self.index]
         self._say(f"> {place.code.co_filename}({place.line})")
-        last = max(line for _, _, line in place.code.co_lines() if line is not None)
-        for number in range(max(place.code.co_firstlineno, place.line - 5), min(last, place.line + 5) + 1):
+        for number in range(max(place.code.co_firstlineno, place.line - 5), place.line + 6):
             text = linecache.getline(place.code.co_filename, number).rstrip()
             self._say(f"{'->' if number == place.line else '  '}  {text}")
 
