@@ -80,7 +80,10 @@ _CONTAINERS = (tuple, list, dict)
 
 def _holds_arrays(value: Any) -> bool:
     """Whether a variable is an array or a plain container of arrays, none of them of a transformation that has ended."""
-    leaves = tree.leaves(value, is_leaf=lambda x: not isinstance(x, _CONTAINERS))
+    try:
+        leaves = tree.leaves(value, is_leaf=lambda x: not isinstance(x, _CONTAINERS))
+    except (TypeError, ValueError):  # a dictionary whose keys have no order is no pytree
+        return False
     return bool(leaves) and all(hasattr(leaf, "aval") and _lives(leaf) for leaf in leaves)
 
 
@@ -114,7 +117,7 @@ class _Debugger(cmd.Cmd):
         try:
             return True, eval(expression, names)
         except Exception as error:
-            self._say("".join(traceback.format_exception_only(error)).rstrip())
+            self._say("*** " + "".join(traceback.format_exception_only(error)).rstrip())
             return False, None
 
     def places_globals(self) -> dict[str, Any]:
@@ -148,10 +151,9 @@ class _Debugger(cmd.Cmd):
         del arg
         place = self.places[self.index]
         self._say(f"> {place.code.co_filename}({place.line})")
-        for number in range(max(1, place.line - 5), place.line + 6):
-            text = linecache.getline(place.code.co_filename, number)
-            if text:
-                self._say(f"{'->' if number == place.line else '  '} {text.rstrip()}")
+        for number in range(max(place.code.co_firstlineno, place.line - 5), place.line + 6):
+            text = linecache.getline(place.code.co_filename, number).rstrip()
+            self._say(f"{'->' if number == place.line else '  '}  {text}")
 
     def do_bt(self, arg: str) -> None:
         """bt: show all frames, outermost first."""
@@ -173,7 +175,7 @@ class _Debugger(cmd.Cmd):
     def _go(self, by: int, at_end: str) -> None:
         if 0 <= self.index + by < len(self.places):
             self.index += by
-            self._say(self.places[self.index].text())
+            self.do_list("")
         else:
             self._say(at_end)
 

@@ -223,7 +223,7 @@ def test_a_breakpoint_shows_values_of_the_run_and_goes_on(transform):
 
     says = stopped(program, "p y, z", "z + 1", "nonsense", "up", "p x", "d", "d", "bt", "l", "c")
     assert says[0] == "(Array(6., dtype=float32), Array(7., dtype=float32))" and says[1] == "Array(8., dtype=float32)"
-    assert says[2].startswith("NameError")
+    assert says[2].startswith("*** NameError")
     assert any(line.endswith("in inner") for line in says) and any(line.endswith("in outer") for line in says)
     assert "Array(3., dtype=float32)" in says
     assert any(line.startswith("->") for line in says)
