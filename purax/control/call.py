@@ -31,12 +31,14 @@ class Call:
         One per leaf, or () when nothing is donated.
     key : tuple
         What a trace depends on: structure, avals, static values, settings, named axes.
+    buried : bool
+        Whether references are part of the structure.
     """
 
-    __slots__ = ("args", "donated", "function", "key", "kwargs", "leaves", "statics", "treedef", "zeros")
+    __slots__ = ("args", "buried", "donated", "function", "key", "kwargs", "leaves", "statics", "treedef", "zeros")
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.function, self.args, self.kwargs = function, args, kwargs
+        self.function, self.args, self.kwargs, self.buried = function, args, kwargs, False
         self.statics: tuple[tuple[Any, Any], ...] = ()
         self.zeros: tuple[tuple[int, Any], ...] = ()
         dynamic_args, dynamic_kwargs = args, kwargs

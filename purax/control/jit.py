@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from purax import config, events, tree
+from purax import config, errors, events, tree
 from purax.control import refs, sharded
 from purax.control.call import Call, check_outputs, choose, take_zeros
 from purax.control.explain import cache_miss
@@ -149,14 +149,18 @@ class JitFunction:
         settings = config.current()
         if settings.disable_jit:
             return self.fun(*args, **kwargs)
-        args, kwargs = refs.bury(f"jit({self.name})", (args, kwargs))
         trace = current.get()
         if self.store.placed and trace is None and not self.static:
             leaves, key = sharded.key_of(args, kwargs)
             run = self.store.placed.get(key)
             if run is not None:
                 return run(leaves)
-        call = Call(self, args, kwargs)
+        try:
+            call = Call(self, args, kwargs)
+        except errors.ReferenceUseError:
+            args, kwargs = refs.bury(f"jit({self.name})", (args, kwargs))
+            call = Call(self, args, kwargs)
+            call.buried = True
         if trace is None:
             for i, x in enumerate(call.leaves):
                 if isinstance(x, Tracer):
@@ -245,7 +249,7 @@ class JitFunction:
     def _trace(self, call: Call) -> Program:
         started = time.perf_counter()
         left: Any = None
-        watched = refs.watched(refs.unburied(self.fun), self, reads=True)
+        watched = refs.watched(refs.unburied(self.fun) if call.buried else self.fun, self, reads=True)
 
         def flat(*leaves: Any) -> list[Any]:
             nonlocal left

@@ -63,7 +63,7 @@ def scan(
     xs_flat, xs_tree = tree.flatten(xs)
     if any(refs.is_ref(x) for x in xs_flat):
         return _scan_over_refs(f, init, xs_flat, xs_tree, length=length, reverse=reverse, unroll=unroll)
-    init_flat = tree.leaves(refs.bury("scan", init))
+    init_flat = tree.leaves(init)
     check_arrays("scan", init_flat, lambda: ["init" + tree.keystr(p) for p, _ in tree.leaves_with_path(init)])
     check_arrays("scan", xs_flat, lambda: ["xs" + tree.keystr(p) for p, _ in tree.leaves_with_path(xs)])
     size = _scan_length(xs_flat, length, xs)

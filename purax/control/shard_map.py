@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from purax import errors, tree
+from purax.control import refs
 from purax.control.program import stage_tree
 from purax.core.axes import Axis, manual_axes, named_axes
 from purax.core.interpret import eval_jaxpr, reference_eval
@@ -385,16 +386,31 @@ def shard_map(
     name = name_of(f)
 
     def mapped(*args: Any) -> Any:
+        buried = refs.bury(f"shard_map({name})", args)
+        fun = f if buried is args else refs.unburied(f)
+
+        def attempt(token: Any, held: Any) -> Any:
+            if not held:
+                return bound(refs.watched(fun, token), buried, 0, out_specs)
+            # What references hold is whole on each device, before and afterwards.
+            values = [r[...] for r in held]
+            return bound(refs.opened(fun, token, held), (values, *buried), len(held), (out_specs, _WHOLE))
+
+        return refs.settled(attempt)
+
+    def bound(fun: Any, args: Any, whole: int, out_specs: Any) -> Any:
+        """Stage the function and bind the call; the first `whole` leaves are not cut."""
         grid = concrete_mesh(mesh, "shard_map")
         taken = manual_axes.get()
         axes = tuple(n for n in grid.axis_names if (n in axis_names if axis_names else n not in taken))
         leaves, in_tree = tree.flatten(args)
         fixed: dict[int, Any] = {}
         if in_specs is Infer:
-            specs = [_lying(x, grid) for x in leaves]
+            specs = [_WHOLE if i < whole else _lying(x, grid) for i, x in enumerate(leaves)]
         else:
-            given = in_specs if isinstance(in_specs, (tuple, list)) else (in_specs,) * len(args)
-            found = tree.flatten_axes("shard_map in_specs", in_tree, tuple(given))
+            arguments = args[1:] if whole else args
+            given = in_specs if isinstance(in_specs, (tuple, list)) else (in_specs,) * len(arguments)
+            found = tree.flatten_axes("shard_map in_specs", in_tree, (*[_WHOLE] * (len(args) - len(arguments)), *given))
             fixed = {i: x for i, (x, s) in enumerate(zip(leaves, found, strict=True)) if s is None}
             specs = checked_specs("in_specs", [s for s in found if s is not None], grid, axes)
         names = lambda: [n for i, n in enumerate(argument_names(f, args)) if i not in fixed]
@@ -405,7 +421,7 @@ def shard_map(
 
         def local(*pieces: Any) -> Any:
             rest = iter(pieces)
-            return f(*in_tree.unflatten([fixed[i] if i in fixed else next(rest) for i in range(in_tree.num_leaves)]))
+            return fun(*in_tree.unflatten([fixed[i] if i in fixed else next(rest) for i in range(in_tree.num_leaves)]))
 
         flat_tree = tree.structure(tuple(range(len(leaves))))
         with named_axes({n: grid.shape[n] for n in axes}, lanes=not checked, manual=True):

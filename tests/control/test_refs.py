@@ -225,3 +225,23 @@ def test_programs_that_touch_no_reference_do_not_keep_traces():
     lax.scan(body, 0.0, pnp.arange(3.0))
     gc.collect()
     assert all(trace() is None for trace in seen)
+
+
+@pytest.mark.devices
+def test_devices_read_a_whole_reference_and_may_write_what_they_agree_on():
+    ref, read = purax.new_ref(pnp.zeros(2)), purax.new_ref(10.0)
+    mesh = purax.make_mesh((8,), ("i",))
+
+    def fun(view, x):
+        view[...] = lax.psum(x, "i").sum()
+        return x + read[...]
+
+    mapped = purax.shard_map(fun, mesh=mesh, in_specs=(purax.P(), purax.P("i")), out_specs=purax.P("i"))
+    for run in (mapped, jit(mapped)):
+        np.testing.assert_array_equal(run(ref.at[1:], pnp.arange(8.0)), np.arange(8.0) + 10)
+        np.testing.assert_array_equal(ref[...], [0, 28])
+        ref[...] = 0.0
+    with pytest.raises(ValueError, match="replication"):
+        purax.shard_map(lambda x: ref.__setitem__(0, x[0]), mesh=mesh, in_specs=purax.P("i"), out_specs=None)(
+            pnp.arange(8.0)
+        )
