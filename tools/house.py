@@ -4,6 +4,7 @@
 - each `__all__` is a literal list, and each name in it exists;
 - no module has the name of a function of its package that it would hide;
 - the public names are those of `docs/api.txt` (`--write` rewrites the file);
+- each public function of `numpy` and `scipy` says, or its module says for all, which dtype or shape results have;
 - each primitive has samples in `tests/`, or a reason to have none in `tests/laws/gather.py`;
 - each `Undefined` rule is printed with its reason, to be reviewed.
 """
@@ -11,6 +12,7 @@
 import argparse
 import ast
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,11 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOT = ROOT / "docs" / "api.txt"
+# Words that tell what a result is.
+RESULTS = re.compile(
+    r"dtype|shape|boolean|integer|index|indices|float|text|list|tuple|vector of|matrix|namespace|whether|view",
+    re.IGNORECASE,
+)
 RULES = ("infer", "reference", "jvp", "transpose", "batch", "lower", "linearize")
 
 
@@ -93,6 +100,20 @@ def check_hidden() -> Iterator[str]:
                 yield f"{module.__name__} hides the function {name} of {package.__name__}: rename the module"
 
 
+def check_docstrings() -> Iterator[str]:
+    """Yield the functions of `numpy` and `scipy` of which neither they nor their modules say what results are."""
+    for path in sorted(one for layer in ("numpy", "scipy") for one in (ROOT / "purax" / layer).rglob("*.py")):
+        tree, value = ast.parse(path.read_text(encoding="utf-8")), declared(path)
+        if value is None or not is_literal(value) or path.name.startswith("_"):
+            continue
+        shared, names = ast.get_docstring(tree) or "", ast.literal_eval(value)
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name in names:
+                said = f"{shared} {ast.get_docstring(node) or ''}"
+                if not RESULTS.search(said):
+                    yield f"{module_name(path)}.{node.name}: say which dtype or shape the result has, here or for the whole module"
+
+
 def public_names() -> list[str]:
     """Return all public names, as `module.name`, of modules without a leading underscore."""
     names: set[str] = set()
@@ -144,7 +165,13 @@ def main() -> int:
     sys.path.insert(0, str(ROOT))
     problems = [*check_imports()]
     if not problems:
-        problems = [*check_all(), *check_hidden(), *check_snapshot(options.write), *check_primitives()]
+        problems = [
+            *check_all(),
+            *check_hidden(),
+            *check_docstrings(),
+            *check_snapshot(options.write),
+            *check_primitives(),
+        ]
     for problem in problems:
         print(problem)
     return 1 if problems else 0

@@ -2,6 +2,8 @@
 """Arithmetic of two arrays: sums, products, quotients, remainders, powers, extrema.
 
 Each function with a fast path looks up how its two operand types meet in the table of its `Binary`; see `promotion.py`.
+
+Operands broadcast and meet in one dtype, which results have too unless a function says otherwise.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bitwise functions of integers and booleans, and packing of bits into bytes."""
+"""Bitwise functions of integers and booleans, and packing of bits into bytes.
+
+Operands broadcast; results have their shape and common dtype unless a function says otherwise.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays from Python and NumPy values, from buffers, and from a shape and a rule."""
+"""Arrays from Python and NumPy values, from buffers, and from a shape and a rule.
+
+A dtype that is not given follows from the values, or is the default float.
+"""
 
 from __future__ import annotations
 

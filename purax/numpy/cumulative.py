@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running sums and products."""
+"""Running sums and products.
+
+Results have the shape of the operand (flat without `axis`) and its dtype; booleans count as integers.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Einstein sums: each is taken apart into diagonals, sums, and `dot_general` of two operands at a time."""
+"""Einstein sums: each is taken apart into diagonals, sums, and `dot_general` of two operands at a time.
+
+Results have the common dtype of the operands.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one array that work on each element: transcendental functions, rounding, signs, parts of complex numbers."""
+"""Functions of one array that work on each element: transcendental functions, rounding, signs, parts of complex numbers.
+
+Results have the shape of the operand. Transcendental functions give its inexact dtype (integers become the default float), the others
+its own, unless they say otherwise.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 
 All take `norm`: "backward" (the inverse is divided by the number of points), "ortho" (both by its root) or "forward". Axes are cut
 or padded with zeros to the lengths asked for.
+
+Transforms give complex results, inverses of real transforms and `hfft` real ones, of the precision of the operand's dtype; integers
+count as the default float.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 
 Functions of matrices work on the last two axes and map over the others. Integers become floats; 16-bit floats are computed in
 float32 and rounded back.
+
+Results have the inexact dtype of the operands unless a function says otherwise.
 """
 
 from purax.numpy.decompositions import (

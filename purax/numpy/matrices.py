@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrices with structure: identity, triangles, diagonals, Vandermonde."""
+"""Matrices with structure: identity, triangles, diagonals, Vandermonde.
+
+Results have the dtype of the operand, or the one that is given.
+"""
 
 from __future__ import annotations
 

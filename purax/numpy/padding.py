@@ -253,7 +253,7 @@ def _pad_by_function(
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """`arr` with `values` put in before the places `obj` of an axis (or of the flattened array)."""
+    """`arr` with `values`, converted to its dtype, put in before the places `obj` of an axis (or of the flattened array)."""
     check_arraylike("insert", arr, 0 if isinstance(obj, slice) else obj, values)
     a, obj, values = as_operand(arr), unwrapped(obj), as_operand(values)
     if axis is None:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Polynomials as vectors of coefficients, the highest power first."""
+"""Polynomials as vectors of coefficients, the highest power first.
+
+Results have the common inexact dtype of the operands.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Positions: where elements are nonzero or a condition holds, flat positions and index tuples."""
+"""Positions: where elements are nonzero or a condition holds, flat positions and index tuples.
+
+Positions are integers.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Order statistics: quantiles, percentiles, medians, with and without NaN."""
+"""Order statistics: quantiles, percentiles, medians, with and without NaN.
+
+Results have the inexact dtype of the operand and the shape of `q`, followed by the axes that are left.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions over segments of the leading axis."""
+"""Reductions over segments of the leading axis.
+
+Results have the dtype of the data, and one row for each segment.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choices: `where`, `clip`, `select`, `piecewise`. What is not chosen never touches a gradient."""
+"""Choices: `where`, `clip`, `select`, `piecewise`. What is not chosen never touches a gradient.
+
+Operands broadcast, and results have their common dtype.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 
 How many elements there are depends on the values: outside transformations they are looked at; while tracing, `size=` says how
 long the result is, filled up where there are fewer.
+
+Elements keep their dtype; positions and counts are integers.
 """
 
 from __future__ import annotations

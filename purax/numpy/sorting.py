@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sorting and searching: NaNs last, -0.0 equal to 0.0, complex numbers by real, then imaginary part; order of equals is kept."""
+"""Sorting and searching: NaNs last, -0.0 equal to 0.0, complex numbers by real, then imaginary part; order of equals is kept.
+
+Sorted arrays keep dtype and shape; positions are integers.
+"""
 
 from __future__ import annotations
 

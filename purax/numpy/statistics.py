@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics and signals: histograms, counts, covariance, differences, gradients, interpolation, convolution."""
+"""Statistics and signals: histograms, counts, covariance, differences, gradients, interpolation, convolution.
+
+Results have the inexact dtype of the operands unless a function says otherwise.
+"""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ def _rows(x: Any, order: tuple[int, ...], rest: tuple[int, ...]) -> Any:
 
 
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
-    """A ufunc of a function of `nin` scalars that gives `nout`; `identity` starts reductions."""
+    """A ufunc of a function of `nin` scalars that gives `nout`, mapped over arrays of any shape; `identity` starts reductions."""
     return ufunc(func, operator.index(nin), operator.index(nout), identity=identity)
 
 

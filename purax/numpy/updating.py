@@ -3,6 +3,8 @@
 
 A window at one place is read, combined and written back by dynamic_update_slice, which loops do in place; everything else is
 a scatter. Updates outside the array are dropped unless the mode says otherwise.
+
+Results have the dtype and the shape of the array that is updated.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _SIGNATURE = re.compile(rf"^(?:{_NAMES}(?:,{_NAMES})*)?->{_NAMES}(?:,{_NAMES})*$
 def vectorize(
     pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = frozenset(), signature: str | None = None
 ) -> Any:
-    """The function mapped over leading axes of its arguments, which broadcast; built of `vmap`.
+    """The function mapped over leading axes of its arguments, whose shapes broadcast; built of `vmap`.
 
     Parameters
     ----------

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cosine transforms, by complex Fourier transforms of the reordered samples (Makhoul, 1980)."""
+"""Cosine transforms, by complex Fourier transforms of the reordered samples (Makhoul, 1980).
+
+Operands are real; results have their inexact dtype.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integrals of sampled functions."""
+"""Integrals of sampled functions.
+
+Results have the inexact dtype of the samples, and their shape without the axis.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals: convolution and correlation, trends, spectra."""
+"""Signals: convolution and correlation, trends, spectra.
+
+Results have the common inexact dtype of the signals.
+"""
 
 from __future__ import annotations
 

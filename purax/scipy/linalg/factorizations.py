@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Factorizations of matrices and systems of equations."""
+"""Factorizations of matrices and systems of equations.
+
+Matrices have the shape [..., m, n]; results have their inexact dtype, and map over leading axes.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of matrices: exponential, square root, any analytic function; Sylvester's equation."""
+"""Functions of matrices: exponential, square root, any analytic function; Sylvester's equation.
+
+Matrices have the shape [..., n, n]; results have their inexact dtype, complex where a function says so.
+"""
 
 from __future__ import annotations
 

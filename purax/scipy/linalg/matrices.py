@@ -2,6 +2,8 @@
 """Matrices with structure: block diagonal, Toeplitz, Hilbert, Pascal, Fourier and others.
 
 Those made of arrays map over leading axes; those of a size alone are computed by SciPy in float64 and rounded.
+
+The latter have the default float dtype, the former that of their operands.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 """Linear systems by iteration: conjugate gradients, stabilized biconjugate gradients, minimal residuals.
 
 The operator is a matrix or a function of pytrees. Derivatives are implicit: one more solve, never a walk through the iterations.
+
+Solutions have the structure, the shapes and the dtypes of `b`.
 """
 
 from __future__ import annotations

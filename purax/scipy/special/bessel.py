@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bessel functions and spherical harmonics."""
+"""Bessel functions and spherical harmonics.
+
+Operands broadcast; results have their common shape and inexact dtype unless a function says otherwise.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logarithms and exponentials: entropies, softmax, logistic function, power transforms. Products with log(0) are 0 at 0."""
+"""Logarithms and exponentials: entropies, softmax, logistic function, power transforms. Products with log(0) are 0 at 0.
+
+Operands broadcast; results have their common shape and inexact dtype unless a function says otherwise.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error function, its relatives in the complex plane, and the normal distribution."""
+"""The error function, its relatives in the complex plane, and the normal distribution.
+
+Operands broadcast; results have their common shape and inexact dtype unless a function says otherwise.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gamma function and what is made of it: beta, factorials, binomial coefficients, incomplete integrals, zeta."""
+"""The gamma function and what is made of it: beta, factorials, binomial coefficients, incomplete integrals, zeta.
+
+Operands broadcast; results have their common shape and inexact dtype unless a function says otherwise.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 """Hypergeometric functions of real arguments, by their series in float64 after transformation to where these converge fast.
 
 The terms' derivatives to the parameters are summed along with the terms.
+
+Operands broadcast; results have their common shape and inexact dtype unless a function says otherwise.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integrals of exp(x) / x and sin(x) / x, exponential integrals of any order, and the dilogarithm."""
+"""Integrals of exp(x) / x and sin(x) / x, exponential integrals of any order, and the dilogarithm.
+
+Operands broadcast; results have their common shape and inexact dtype unless a function says otherwise.
+"""
 
 from __future__ import annotations
 

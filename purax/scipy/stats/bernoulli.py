@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Bernoulli distribution: 1 with probability p, else 0."""
+"""The Bernoulli distribution: 1 with probability p, else 0.
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The beta distribution on [loc, loc + scale] with exponents a - 1 and b - 1."""
+"""The beta distribution on [loc, loc + scale] with exponents a - 1 and b - 1.
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

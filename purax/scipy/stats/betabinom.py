@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The beta-binomial distribution: successes in n trials whose probability is beta distributed."""
+"""The beta-binomial distribution: successes in n trials whose probability is beta distributed.
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

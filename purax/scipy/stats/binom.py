@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The binomial distribution: successes in n trials of probability p."""
+"""The binomial distribution: successes in n trials of probability p.
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cauchy's distribution around `loc` with half width `scale`."""
+"""Cauchy's distribution around `loc` with half width `scale`.
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

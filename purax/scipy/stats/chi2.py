@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chi-squared distribution of `df` degrees of freedom: that of a gamma variable of shape df / 2, doubled."""
+"""The chi-squared distribution of `df` degrees of freedom: that of a gamma variable of shape df / 2, doubled.
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

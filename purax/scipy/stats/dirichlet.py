@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dirichlet's distribution of vectors that sum to 1."""
+"""Dirichlet's distribution of vectors that sum to 1.
+
+Results have the inexact dtype of the operands, and the shape of `x` without its first axis.
+"""
 
 from __future__ import annotations
 

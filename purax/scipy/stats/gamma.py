@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gamma distribution of shape a, from `loc` on, with scale `scale`."""
+"""The gamma distribution of shape a, from `loc` on, with scale `scale`.
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

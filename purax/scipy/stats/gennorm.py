@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generalized normal distribution, with density proportional to exp(-|x|^beta)."""
+"""The generalized normal distribution, with density proportional to exp(-|x|^beta).
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

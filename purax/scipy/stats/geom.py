@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The geometric distribution: trials of probability p until the first success."""
+"""The geometric distribution: trials of probability p until the first success.
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

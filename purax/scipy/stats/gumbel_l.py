@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gumbel's distribution of minima, with mode `loc` and scale `scale`; NaN unless scale > 0."""
+"""Gumbel's distribution of minima, with mode `loc` and scale `scale`; NaN unless scale > 0.
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laplace's distribution around `loc` with mean distance `scale`."""
+"""Laplace's distribution around `loc` with mean distance `scale`.
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

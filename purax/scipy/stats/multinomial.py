@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The multinomial distribution: counts of outcomes in n trials."""
+"""The multinomial distribution: counts of outcomes in n trials.
+
+Results have the inexact dtype of the operands, and the shape of `x` without its last axis.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The normal distribution of vectors."""
+"""The normal distribution of vectors.
+
+Results have the inexact dtype of the operands, and the shape of `x` without its last axis.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The negative binomial distribution: failures before n successes of probability p."""
+"""The negative binomial distribution: failures before n successes of probability p.
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

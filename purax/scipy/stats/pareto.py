@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pareto's distribution, from loc + scale on, with exponent b."""
+"""Pareto's distribution, from loc + scale on, with exponent b.
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poisson's distribution of mean mu."""
+"""Poisson's distribution of mean mu.
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics by sorting: the most frequent value, ranks; and the standard error of the mean."""
+"""Statistics by sorting: the most frequent value, ranks; and the standard error of the mean.
+
+Results have the shape of the operand without the axis, or with size 1 there if `keepdims`; ranks have its shape.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Student's distribution of `df` degrees of freedom, around `loc` with scale `scale`."""
+"""Student's distribution of `df` degrees of freedom, around `loc` with scale `scale`.
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The normal distribution, cut to [loc + a scale, loc + b scale]."""
+"""The normal distribution, cut to [loc + a scale, loc + b scale].
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The uniform distribution on [loc, loc + scale]."""
+"""The uniform distribution on [loc, loc + scale].
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

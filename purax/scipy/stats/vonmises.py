@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Von Mises' distribution of angles around 0 with concentration kappa; NaN for negative kappa."""
+"""Von Mises' distribution of angles around 0 with concentration kappa; NaN for negative kappa.
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 

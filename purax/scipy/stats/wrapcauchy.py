@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cauchy's distribution wrapped around the circle, on [0, 2 pi], with 0 < c < 1."""
+"""Cauchy's distribution wrapped around the circle, on [0, 2 pi], with 0 < c < 1.
+
+Operands are real and broadcast; results have their common shape and inexact dtype.
+"""
 
 from __future__ import annotations
 
