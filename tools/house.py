@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOT = ROOT / "docs" / "api.txt"
 # Words that tell what a result is.
 RESULTS = re.compile(
-    r"dtype|shape|boolean|integer|index|indices|float|text|list|tuple|vector of|matrix|namespace|whether|view",
+    r"dtype|shape|boolean|integer|index|indices|float|inexact|text|list|tuple|vector of|matrix|namespace|whether|view",
     re.IGNORECASE,
 )
 RULES = ("infer", "reference", "jvp", "transpose", "batch", "lower", "linearize")

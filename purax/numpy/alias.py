@@ -14,7 +14,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def alias(function: _Function, name: str) -> _Function:
-    """The same function under another name, which help, `repr`, pickles and tables keyed on names see; calls cost the same."""
+    """The same function, shapes and dtypes of results included, under another name, which help, `repr`, pickles and tables keyed on names see; calls cost the same."""
     plain = cast(FunctionType, function)
     found = FunctionType(plain.__code__, plain.__globals__, name, plain.__defaults__, plain.__closure__)
     functools.update_wrapper(found, plain)

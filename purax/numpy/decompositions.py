@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decompositions of matrices (last two axes) by NumPy's names: what `purax.numpy.linalg` offers of them."""
+"""Decompositions of matrices (last two axes) by NumPy's names: what `purax.numpy.linalg` offers of them.
+
+Factors have the inexact dtype of the matrices, real where they are singular values or eigenvalues of Hermitian matrices.
+"""
 
 from __future__ import annotations
 

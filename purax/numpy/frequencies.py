@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frequencies of Fourier transforms, and their order: what `purax.numpy.fft` offers of them."""
+"""Frequencies of Fourier transforms, and their order: what `purax.numpy.fft` offers of them.
+
+Frequencies have the default float dtype; shifted arrays keep dtype and shape.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Determinants, systems of equations and inverses of matrices: what `purax.numpy.linalg` offers of them."""
+"""Determinants, systems of equations and inverses of matrices: what `purax.numpy.linalg` offers of them.
+
+Results have the inexact dtype of the operands, and map over leading axes.
+"""
 
 from __future__ import annotations
 

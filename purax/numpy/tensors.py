@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of vectors, matrices and tensors, and systems of tensors: what `purax.numpy.linalg` offers of them."""
+"""Products of vectors, matrices and tensors, and systems of tensors: what `purax.numpy.linalg` offers of them.
+
+Results have the common dtype of the operands.
+"""
 
 from __future__ import annotations
 

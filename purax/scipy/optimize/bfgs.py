@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Minimization with an approximate inverse of the second derivatives.
 
-Source: Nocedal and Wright, "Numerical optimization" (2006), chapters 6 (BFGS) and 7 (L-BFGS).
+Source: Nocedal and Wright, "Numerical optimization" (2006), chapters 6 (BFGS) and 7 (L-BFGS). Results have the dtype of the
+start.
 """
 
 from __future__ import annotations

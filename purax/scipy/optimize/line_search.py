@@ -48,7 +48,7 @@ class _State(NamedTuple):
 
 
 def inner(x: Any, y: Any) -> Any:
-    """The inner product of vectors; complex ones count as pairs of reals."""
+    """The inner product of vectors, a real scalar of their dtype; complex ones count as pairs of reals."""
     return pnp.real(pnp.dot(pnp.conj(x), y, precision="highest"))
 
 
