@@ -360,7 +360,7 @@ def pieces(d: Drawer) -> Call:
 
 def cast(d: Drawer) -> Call:
     """Numbers and a dtype that can hold them."""
-    return call(d.array("biuf", low=0, special=False), d.one_of(np.float32, np.int32, np.complex64, np.float16))
+    return call(d.array("biuf", low=0, special=False), dtype=d.one_of(np.float32, np.int32, np.complex64, np.float16))
 
 
 MOVE, JOIN, TRIANGLE = Entry(moved), Entry(joined), Entry(upper)
@@ -434,7 +434,7 @@ ENTRIES: dict[str, Entry] = {
     "diag_indices": Entry(lambda d: call(d.integer(0, 3), d.integer(1, 3))),
     "diag_indices_from": Entry(lambda d: call(d.array("f", (d.one_of(2, 1, 0),) * 2))),
     "indices": Entry(lambda d: call(d.shape(), sparse=d.one_of(False, True))),
-    "ix_": Entry(lambda d: call(d.array("i", d.shape(1, 1)), d.array("b", d.shape(1, 1))), compiled=False),
+    "ix_": Entry(lambda d: call(d.array("i", d.shape(1, 1, (2, 1, 3))), d.array("b", d.shape(1, 1))), compiled=False),
     "unravel_index": Entry(places, compiled=False),
     "ravel_multi_index": Entry(flat_places, compiled=False),
     "meshgrid": Entry(grid),
@@ -455,7 +455,7 @@ ENTRIES: dict[str, Entry] = {
     **{name: Entry(window, absolute=64) for name in "bartlett blackman hamming hanning".split()},
     "kaiser": Entry(lambda d: call(d.one_of(5, 4, 1, 2), d.one_of(0.0, 3.0)), absolute=64),
     "fromfunction": Entry(lambda d: call(lambda *i: sum(i), d.shape(1), dtype=np.int32)),
-    "astype": Entry(cast),
+    "astype": Entry(cast, np.ndarray.astype, lambda f, x, *, dtype: f(x, dtype)),
     "packbits": Entry(changes_bits),
     "unpackbits": Entry(bytes_of),
 }  # fmt: skip

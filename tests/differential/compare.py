@@ -48,6 +48,8 @@ def dtype_fault(got: np.ndarray, want: np.ndarray, entry: Entry, arguments: Any,
     kinds = [kind_of(x.dtype).replace("h", "f") for x in (got, want)]
     if not entry.dtypes:
         return None
+    if (asked := arguments[1].get("dtype")) is not None:
+        return None if got.dtype == asked else f"dtype {got.dtype} is not {asked}, which was asked for"
     if kinds[0] != kinds[1]:
         return f"dtype {got.dtype} is of another kind than {want.dtype}"
     expected = want.dtype if x64 else narrow(want.dtype)

@@ -62,6 +62,13 @@ DIFFERENCES: tuple[Difference, ...] = (
         "a remainder of zero has the sign of the dividend: to turn it would cost the derivative",
     ),
     Difference("numpy.sign", SIGN, JAX, "the sign of -0.0 is -0.0"),
+    Difference(
+        "numpy.sign",
+        VALUE,
+        JAX,
+        "infinite complex numbers have no direction",
+        lambda made: made.args[0].dtype.kind == "c",
+    ),
     Difference("scipy.special.digamma", VALUE, JAX, "the pole at 0 is NaN, as the other poles are"),
     Difference("scipy.special.spence", VALUE, JAX, "the limit at infinity is minus infinity, where SciPy has NaN"),
 )

@@ -72,7 +72,7 @@ ENTRIES: dict[str, Entry] = {
     "tan": smooth("iufh", absolute=64),
     "cbrt": smooth("iufh"),
     "sinc": smooth("iufhc", -2, 2, absolute=64),
-    "i0": smooth("iufh"),
+    "i0": smooth("iufh", ulps=128),
     "rint": unary("iufc"),
     "reciprocal": smooth("fhc"),
     "spacing": unary("f", widen=False),

@@ -188,7 +188,7 @@ def polynomials(d: Drawer) -> Call:
 
 def evaluated(d: Drawer) -> Call:
     """Coefficients and points."""
-    return call(d.array("ifc", d.shape(1, 1), special=False), d.array("ifc", low=-2, high=2, special=False))
+    return call(d.array("ifc", d.shape(1, 1, (3, 2, 1)), special=False), d.array("ifc", low=-2, high=2, special=False))
 
 
 def points_of_a_line(d: Drawer) -> Call:

@@ -70,7 +70,8 @@ def multiply(lhs: Any, rhs: Any) -> Any:
         shape = np.broadcast_shapes(lhs.shape, rhs.shape)
         return bcoo_multiply_dense(_widened(lhs, shape), rhs)
     shape = np.broadcast_shapes(lhs.shape, rhs.shape)
-    if lhs.indices is rhs.indices and lhs.shape == rhs.shape and lhs.unique_indices and rhs.unique_indices:
+    same = getattr(lhs, "indices", lhs) is getattr(rhs, "indices", rhs) and lhs.shape == rhs.shape
+    if same and getattr(lhs, "unique_indices", False) and getattr(rhs, "unique_indices", False):
         return on_values(lhs, lambda x: x * rhs.data)
     return bcoo_multiply_sparse(_widened(lhs, shape), _widened(rhs, shape))
 

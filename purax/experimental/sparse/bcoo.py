@@ -368,8 +368,8 @@ def bcoo_fromdense(
         if not sparse:
             data = broadcast_to(mat[None], (nse, *mat.shape))
             return zeroed(data, pnp.arange(nse) == 0), pnp.zeros((nse, 0), index_dtype)
-        places = pnp.nonzero(stored, size=nse, fill_value=tuple(sparse))
-        places = [p.astype(index_dtype) for p in places]
+        found = pnp.nonzero(stored, size=nse, fill_value=tuple(sparse))
+        places = [p.astype(index_dtype) for p in found]
         return mat.at[tuple(places)].get(mode="fill", fill_value=0), pnp.stack(places, axis=-1)
 
     outs = over_batch(one, mat.shape[:n_batch], stored, mat)

@@ -440,7 +440,8 @@ def bcoo_gather(mat: Any, index: Any) -> Any:
     entries = _spelled_out(mat, index)
     arrays = [i for i, e in enumerate(entries) if hasattr(e, "shape")]
     starts, limits, steps, flipped, dropped, axis = [], [], [], [], [], 0
-    advanced, basic = {}, []
+    advanced: dict[Any, Any] = {}
+    basic: list[Any] = []
     for place, entry in enumerate(entries):
         if entry is None:
             basic.append(None)
@@ -500,7 +501,7 @@ def _spelled_out(mat: Any, index: Any) -> list[Any]:
     for entry in entries:
         if entry is None or entry is Ellipsis or isinstance(entry, slice):
             spelled.append(entry)
-        elif isinstance(entry, bool) or not hasattr(entry, "__index__") or getattr(entry, "ndim", 0):
+        elif isinstance(entry, bool) or not hasattr(entry, "__index__") or bool(getattr(entry, "ndim", 0)):
             entry = pnp.asarray(entry) if not isinstance(entry, np.ndarray) else entry
             if aval_of(entry).dtype == np.bool_:
                 spelled += list(np.nonzero(np.asarray(entry)))

@@ -83,7 +83,8 @@ class SparseTrace(Trace):
         if (
             primitive is custom_jvp_call_p or primitive is custom_vjp_call_p
         ):  # the function may close over tracers of this trace
-            return tuple(primitive.run(operands, params))
+            run: Any = primitive.run
+            return tuple(run(operands, params))
         values = [self.unwrap(x) for x in operands]
         token = current.set(self.parent)
         try:
@@ -249,7 +250,8 @@ class SparsifyEnv:
             self._push(x) if x is not None else ref
             for x, ref in ((data, data_ref), (indices, indices_ref), (indptr, indptr_ref))
         ]
-        return SparsifyValue(tuple(shape), *refs, indices_sorted=indices_sorted, unique_indices=unique_indices)
+        stored, places, ends = refs
+        return SparsifyValue(tuple(shape), stored, places, ends, indices_sorted=indices_sorted, unique_indices=unique_indices)
 
 
 def arrays_to_spvalues(spenv: SparsifyEnv, args: Any) -> Any:
@@ -396,10 +398,10 @@ def _reshape(x: Any, *, new_sizes: Sequence[int]) -> Any:
             places.append(next(i for i, size in rest if size == n))
         return bcoo_shape.bcoo_broadcast_in_dim(x, shape=new_sizes, broadcast_dimensions=places)
     if [n for n in x.shape if n != 1] == ones and len(new_sizes) < x.ndim:
-        gone, rest = [], list(new_sizes)
+        gone, sizes = [], list(new_sizes)
         for axis, n in enumerate(x.shape):
-            if rest and rest[0] == n:
-                rest.pop(0)
+            if sizes and sizes[0] == n:
+                sizes.pop(0)
             else:
                 gone.append(axis)
         return bcoo_shape.bcoo_squeeze(x, dimensions=gone)
