@@ -75,7 +75,7 @@ def window_sizes(shape: Sequence[int], updates: Sequence[int], n: Any) -> tuple[
     """Size of the window along each operand axis."""
     window = iter([updates[d] for d in n.update_window_dims])
     kept = window_axes(len(shape), n.inserted_window_dims, n.operand_batching_dims)
-    return tuple([next(window) if d in kept else 1 for d in range(len(shape))])
+    return tuple([next(window) if d in kept else min(1, shape[d]) for d in range(len(shape))])
 
 
 class Scatter(Primitive):

@@ -345,3 +345,10 @@ def test_steps_from_end_to_end_along_every_axis(shape, index):
     selected = np.zeros_like(x)
     selected[index] = 1
     np.testing.assert_array_equal(grad(lambda v: v[index].sum())(x), selected)
+
+
+def test_no_lanes_at_all():
+    x, i = np.zeros((0, 4), np.float32), np.zeros((0, 2), np.int32)
+    assert vmap(grad(lambda v, j: v.at[j].get(mode="fill", fill_value=0).sum()))(x, i).shape == (0, 4)
+    assert vmap(grad(lambda v, j: v.at[j].add(1.0).sum()))(x, i).shape == (0, 4)
+    assert vmap(grad(lambda u, j: pnp.zeros(4).at[j].add(u, mode="drop").sum()))(x[:, :2], i).shape == (0, 2)
