@@ -80,11 +80,8 @@ class SparseTrace(Trace):
 
     def process(self, primitive: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """Apply the rule in the parent trace."""
-        if (
-            primitive is custom_jvp_call_p or primitive is custom_vjp_call_p
-        ):  # the function may close over tracers of this trace
-            run: Any = primitive.run
-            return tuple(run(operands, params))
+        if primitive in (custom_jvp_call_p, custom_vjp_call_p):  # the function may close over tracers of this trace
+            return tuple(primitive.run(operands, params))
         values = [self.unwrap(x) for x in operands]
         token = current.set(self.parent)
         try:
@@ -251,7 +248,9 @@ class SparsifyEnv:
             for x, ref in ((data, data_ref), (indices, indices_ref), (indptr, indptr_ref))
         ]
         stored, places, ends = refs
-        return SparsifyValue(tuple(shape), stored, places, ends, indices_sorted=indices_sorted, unique_indices=unique_indices)
+        return SparsifyValue(
+            tuple(shape), stored, places, ends, indices_sorted=indices_sorted, unique_indices=unique_indices
+        )
 
 
 def arrays_to_spvalues(spenv: SparsifyEnv, args: Any) -> Any:
