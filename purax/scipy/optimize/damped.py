@@ -34,7 +34,7 @@ class Damped(NamedTuple):
 
 
 def damped_steps(f: Any, x0: Any, gtol: float, xtol: float, least: Any, maxiter: int) -> Damped:
-    """Make `sum(f(x)**2)` small; stops on a small gradient, a small step or a small residual."""
+    """Make `sum(f(x)**2)` small; the last state, of the dtype of `x0`. Stops on a small gradient, step or residual."""
     jacobian = jacfwd(f)
     dtype = x0.dtype
 
