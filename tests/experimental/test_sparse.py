@@ -39,6 +39,11 @@ def written_out(mat):
     return out
 
 
+def batches(mat):
+    """The indices of each batch."""
+    return np.asarray(mat.indices).reshape(int(np.prod(mat.indices.shape[: mat.n_batch])), mat.nse, mat.n_sparse)
+
+
 def check(operation, *mats, rtol=1e-5):
     """The operation on sparse arrays equals that on dense ones: eager, compiled, and its derivative by the stored values."""
     dense = [written_out(m) if isinstance(m, BCOO) else m for m in mats]
@@ -47,7 +52,7 @@ def check(operation, *mats, rtol=1e-5):
         found = sparse.todense(run(*mats))
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-5)
     if all(np.issubdtype(np.asarray(m.data if isinstance(m, BCOO) else m).dtype, np.floating) for m in mats):
-        weights = RNG.randn(*np.shape(expected)).astype("float32")
+        weights = np.asarray(RNG.randn(*np.shape(expected)), np.float32)
         total = lambda f: lambda data: pnp.sum(f(BCOO((data, mats[0].indices), shape=mats[0].shape)) * weights)
         by_sparse = purax.grad(total(lambda m: sparse.todense(operation(m, *mats[1:]))))(mats[0].data)
         by_dense = purax.grad(total(lambda m: operation(m.todense(), *map(sparse.todense, mats[1:]))))(mats[0].data)
@@ -120,7 +125,7 @@ def test_sorting_and_merging(shape, layout):
     mat = drawn(shape, layout)
     for new in (mat.sort_indices(), mat.sum_duplicates(), mat.sum_duplicates(nse=mat.nse + 2)):
         np.testing.assert_allclose(new.todense(), written_out(mat), rtol=1e-5, atol=1e-6)
-        rows = np.asarray(new.indices).reshape(-1, new.nse, new.n_sparse)
+        rows = batches(new)
         assert all((np.diff(np.lexsort(batch.T[::-1])) >= 0).all() for batch in rows if batch.size)
 
 
@@ -201,7 +206,7 @@ def test_products_with_dense_arrays_broadcast(shape, layout):
     check(abs, mat)
 
 
-@pytest.mark.parametrize("layouts", itertools.product(range(3), range(3)))
+@pytest.mark.parametrize("layouts", [*itertools.product(range(3), range(3))])
 def test_products_of_two_sparse_arrays(layouts):
     one, two = (drawn((3, 4), test_util.SparseLayout(n, 0, 2 - n)) for n in layouts)
     check(lambda a, b: a * b, one, two)
@@ -291,7 +296,7 @@ def test_vmap_maps_batch_axes(cls):
     np.testing.assert_allclose(found, dense @ vector, rtol=1e-5)
     out = purax.vmap(lambda m: 2 * m)(mat)
     assert (type(out), out.shape, out.n_batch) == (cls, (2, 3, 4), 1)
-    with pytest.raises(errors.ShapeError, match="batch axes"):
+    with pytest.raises(ValueError, match=r"batch axes|inconsistent sizes"):
         purax.vmap(lambda m: m.shape)(cls.fromdense(dense[0]))
 
 
@@ -371,7 +376,7 @@ def test_random_arrays_store_what_is_asked_for(shape, layout):
     mat = sparse.random_bcoo(purax.random.key(0), shape, nse=0.5, n_batch=layout.n_batch, n_dense=layout.n_dense)
     assert (mat.shape, mat.n_batch, mat.n_dense) == (shape, layout.n_batch, layout.n_dense)
     assert mat.nse == np.ceil(0.5 * np.prod(mat.sparse_shape))
-    rows = np.asarray(mat.indices).reshape(-1, mat.nse, mat.n_sparse)
+    rows = batches(mat)
     assert all(np.unique(batch, axis=0).shape == batch.shape for batch in rows)
 
 

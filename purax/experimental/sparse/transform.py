@@ -437,12 +437,15 @@ for _primitive in (registry["jit"], registry["checkpoint"], custom_jvp_call_p, c
 
 
 @_rules.register(registry["while"])
-def _while(*values: Any, condition: Any, body: Any, condition_consts: int, body_consts: int) -> Any:
+def _while(
+    *values: Any, condition: Any, body: Any, condition_consts: int, body_consts: int, max_steps: int | None
+) -> Any:
     first, second = values[:condition_consts], values[condition_consts : condition_consts + body_consts]
     return loop.while_loop(
         lambda carry: _run(condition, [*first, *carry])[0],
         lambda carry: tuple(_run(body, [*second, *carry])),
-        tuple(values[condition_consts + body_consts :]),
+        tuple([_bcoo(v) for v in values[condition_consts + body_consts :]]),  # a body may return this format only
+        max_steps=max_steps,
     )
 
 
@@ -456,7 +459,9 @@ def _scan(*values: Any, jaxpr: Any, length: int, reverse: bool, unroll: int, con
         outs = _run(jaxpr, [*fixed, *state, *x])
         return tuple(outs[:carry]), tuple(outs[carry:])
 
-    state, ys = loop.scan(body, tuple(start), tuple(rows), length=length, reverse=reverse, unroll=unroll)
+    state, ys = loop.scan(
+        body, tuple([_bcoo(v) for v in start]), tuple(rows), length=length, reverse=reverse, unroll=unroll
+    )
     return *state, *ys
 
 
