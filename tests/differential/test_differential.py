@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 import purax
@@ -146,6 +146,8 @@ def difference(key: str, entry: Entry, made: Call, how: str, x64: bool) -> str |
     derandomize="PURAX_EXAMPLES" not in os.environ,
     deadline=None,
     database=None,
+    # Making a failing example small takes minutes, so that is for runs that look for faults.
+    phases=tuple(Phase) if "PURAX_EXAMPLES" in os.environ else (Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
 )
 @given(data=st.data())
