@@ -65,6 +65,8 @@ def _kummer(a: Any, b: Any, x: Any) -> Any:
     """Kummer's series; for negative x by exp(x) 1F1(b - a, b, -x), whose terms do not cancel."""
     negative = x < 0
     first, size = pnp.where(negative, b - a, a), pnp.abs(x)
+    vanishes = (x == -np.inf) & (a > 0)  # as (-x)**-a
+    size = pnp.where(vanishes, 0, size)
     total = _sum(pnp.ones_like(x), lambda k: (first + k) / (b + k) * size / (k + 1))
     return pnp.where(negative, pnp.exp(pnp.where(negative, x, 0)) * total, total)
 
