@@ -329,7 +329,7 @@ MATRIX = np.array([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, -1, 0]], np.float32)
         lambda x: x.sum(0),
         lambda x: x.sum(),
         lambda x: purax.jit(lambda y: -y)(x),
-        lambda x: lax.cond(True, lambda y: y, lambda y: 2 * y, x),
+        lambda x: lax.cond(True, lambda y: y, lambda y: -y, x),
         lambda x: lax.fori_loop(0, 3, lambda i, v: x.T @ (x @ v), pnp.ones(4)),
         lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, 2 * c[1]), (0, x))[1],
         lambda x: lax.scan(lambda c, w: (c * w, None), x, pnp.arange(1.0, 4.0))[0],
