@@ -50,12 +50,15 @@ def threes_and_eights() -> tuple[tuple[Any, Any], tuple[Any, Any]]:
 
 
 def log_density(params: Any, pixels: Any, eight: Any) -> Any:
-    """Logarithm of the posterior, up to a constant: weights ~ N(0, width), log width ~ N(0, 1); the last parameter is log width."""
-    weights, log_width = params[:-1], params[-1]
-    logits = pixels @ weights
+    """Logarithm of the posterior, up to a constant: weights ~ N(0, width), log width ~ N(0, 1); the last parameter is log width.
+
+    The others are the weights in units of the width. So they are independent of it a priori, and the chain need not squeeze through
+    the neck where the width is small.
+    """
+    units, log_width = params[:-1], params[-1]
+    logits = pixels @ (units * pnp.exp(log_width))
     likelihood = pnp.sum(eight * logits - nn.softplus(logits))
-    prior = -0.5 * pnp.sum((weights * pnp.exp(-log_width)) ** 2) - weights.size * log_width - 0.5 * log_width**2
-    return likelihood + prior
+    return likelihood - 0.5 * pnp.sum(units**2) - 0.5 * log_width**2
 
 
 def transition(key: Any, position: Any, length: Any, density: Any, leaps: int) -> Any:
@@ -87,7 +90,7 @@ def split_ratio(draws: np.ndarray) -> np.ndarray:
     return np.sqrt((within * (1 - 2 / count) + between) / within)
 
 
-def run(draws: int = 400, warmup: int = 200, chains: int = 4, leaps: int = 24, picture: str | None = None) -> Result:
+def run(draws: int = 1000, warmup: int = 400, chains: int = 4, leaps: int = 40, picture: str | None = None) -> Result:
     """Sample the posterior, judge it, draw it."""
     (pixels, eight), (test_pixels, test_eight) = threes_and_eights()
     density = lambda params: log_density(params, pixels, eight)
@@ -116,6 +119,7 @@ def run(draws: int = 400, warmup: int = 200, chains: int = 4, leaps: int = 24, p
                 chances.append(chance)
             bar.update(accepted=chance, step=length)
     sampled = np.stack(kept, axis=1)
+    sampled[:, :, :-1] *= np.exp(sampled[:, :, -1:])
     probability = np.asarray(nn.sigmoid(test_pixels @ sampled[:, :, :-1].reshape(-1, pixels.shape[1]).T)).mean(axis=1)
     accuracy = float(((probability > 0.5) == test_eight).mean())
     result = Result(sampled, split_ratio(sampled), float(np.mean(chances)), accuracy)
@@ -144,7 +148,7 @@ def draw(path: str, result: Result) -> None:
 def main() -> None:
     """Run at full size and print what was found."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--draws", type=int, default=400)
+    parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--picture", default=str(Path(__file__).with_suffix(".png")))
     options = parser.parse_args()
     result = run(options.draws, picture=options.picture)
