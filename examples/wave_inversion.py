@@ -64,7 +64,7 @@ def record(speed: Any, source: Any, steps: int, chunk: int | None) -> Any:
         before, now = waves
         padded = pnp.pad(now, 1)
         curvature = padded[2:, 1:-1] + padded[:-2, 1:-1] + padded[1:-1, 2:] + padded[1:-1, :-2] - 4 * now
-        after = damping * (2 * now - damping * before + factor * curvature)
+        after = damping * (2 * now - before + factor * curvature)
         after = after.at[depth, source].add(force)
         return (damping * now, after), after[depth]
 
@@ -82,7 +82,7 @@ def peak_memory(gradient: Any, *args: Any) -> int:
     return int(purax.jit(gradient).lower(*args).compile().memory_analysis().temp_size_in_bytes)
 
 
-def run(steps: int = 50, size: int = 64, times: int = 400, sources: int = 6, picture: str | None = None) -> Result:
+def run(steps: int = 150, size: int = 64, times: int = 400, sources: int = 6, picture: str | None = None) -> Result:
     """Simulate the measurement, invert it, draw what was found."""
     true = hidden(size)
     places = np.linspace(0.15 * size, 0.85 * size, sources).astype(np.int32)
@@ -98,7 +98,7 @@ def run(steps: int = 50, size: int = 64, times: int = 400, sources: int = 6, pic
     model = pnp.zeros((size, size), pnp.float32)
     whole, saving = (purax.value_and_grad(partial(loss, chunk=c)) for c in (None, chunk))
     memory = peak_memory(whole, model), peak_memory(saving, model)
-    optimizer = optim.adam(optim.cosine_decay_schedule(0.004, steps, 0.1))
+    optimizer = optim.adam(optim.cosine_decay_schedule(0.01, steps, 0.1))
 
     @purax.jit
     def step(model: Any, state: Any) -> Any:
@@ -137,7 +137,7 @@ def draw(path: str, measured: Any, result: Result) -> None:
 def main() -> None:
     """Run at full size and print what was found."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--picture", default=str(Path(__file__).with_suffix(".png")))
     options = parser.parse_args()
     result = run(options.steps, picture=options.picture)
