@@ -18,16 +18,19 @@ help:
 	@echo "make conformance HARNESS=<folder> TREES=<folder>   run JAX's own tests against purax (TIER=, AREA=, FILES=)"
 	@echo "make clean            remove what these targets made"
 
+# A path, not a finder: so that scripts beside the clone find the package and not the folder of the same name.
+EDITABLE := --config-settings editable_mode=compat
+
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv is needed: set PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/train.stamp: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[train]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) -e '.[train]'
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) -e '.[dev]'
 	@touch $@ $(VENV)/train.stamp
 
 demo: $(VENV)/train.stamp
@@ -45,7 +48,7 @@ test-beside-jax: $(VENV)-beside-jax/stamp
 $(VENV)-beside-jax/stamp: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv is needed: set PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv $(VENV)-beside-jax
-	$(VENV)-beside-jax/bin/python -m pip install --quiet --disable-pip-version-check -e . 'jax>=0.10.2,<0.13'
+	$(VENV)-beside-jax/bin/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) -e . 'jax>=0.10.2,<0.13'
 	@touch $@
 
 check: $(VENV)/dev.stamp
@@ -69,7 +72,7 @@ conformance: $(VENV)-conformance/stamp
 $(VENV)-conformance/stamp: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer with venv is needed: set PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv $(VENV)-conformance
-	$(VENV)-conformance/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' \
+	$(VENV)-conformance/bin/python -m pip install --quiet --disable-pip-version-check $(EDITABLE) -e '.[dev]' \
 	    'pytest<9' pytest-timeout pytest-json-report absl-py cloudpickle ndindex
 	@touch $@
 

@@ -284,7 +284,7 @@ def _check_cotangent(cotangent: Any, aval: Any) -> Any:
         return None
     if given.shape != aval.shape or given.dtype != aval.dtype:
         raise ValueError(_cotangent_message(cotangent, aval))
-    return cast.as_type(cotangent, aval)
+    return cast.as_type(hooks.as_array(cotangent), aval)
 
 
 def _cotangent_message(cotangent: Any, aval: Any) -> str:

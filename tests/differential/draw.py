@@ -109,13 +109,13 @@ class Drawer:
         how = self.one_of("plain", "reversed", "strided", "fortran", "readonly")
         if how == "reversed":
             turn = tuple(slice(None, None, -1) for _ in values.shape)
-            return np.ascontiguousarray(values[turn])[turn]
+            return values[turn].copy()[turn]
         if how == "strided" and values.ndim:
             wide = np.zeros((*values.shape[:-1], 2 * values.shape[-1]), values.dtype)
             wide[..., ::2] = values
             return wide[..., ::2]
         if how == "fortran":
-            return np.asfortranarray(values)
+            return values.copy(order="F")
         values.flags.writeable = how != "readonly"
         return values
 
