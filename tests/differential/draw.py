@@ -107,9 +107,9 @@ class Drawer:
     def layout(self, values: np.ndarray) -> np.ndarray:
         """The same values in memory that is reversed, strided, transposed or read-only."""
         how = self.one_of("plain", "reversed", "strided", "fortran", "readonly")
-        if how == "reversed":
-            turn = tuple(slice(None, None, -1) for _ in values.shape)
-            return values[turn].copy()[turn]
+        if how == "reversed" and values.ndim:
+            turn = (slice(None, None, -1),) * values.ndim
+            return np.ascontiguousarray(values[turn])[turn]
         if how == "strided" and values.ndim:
             wide = np.zeros((*values.shape[:-1], 2 * values.shape[-1]), values.dtype)
             wide[..., ::2] = values
