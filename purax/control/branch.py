@@ -26,7 +26,7 @@ from purax.transforms.jvp import jvp_jaxpr
 from purax.transforms.transpose import linearize_jaxpr, transpose_jaxpr
 from purax.transforms.vmap import batch_jaxpr
 
-__all__ = ["Cond", "cond", "cond_p", "platform_dependent", "switch"]
+__all__ = ["Cond", "cond", "cond_p", "places_in", "platform_dependent", "switch"]
 
 
 class Cond(Primitive):
@@ -185,21 +185,24 @@ def _union(masks: Sequence[tuple[bool, ...]]) -> tuple[bool, ...]:
     return tuple([any(column) for column in zip(*masks, strict=True)])
 
 
+def places_in(slots: list[Any], wanted: Sequence[Any]) -> list[int]:
+    """Where values of the wanted types find room, each in a slot of its own; slots that lack are appended."""
+    free = list(range(len(slots)))
+    place = []
+    for aval in wanted:
+        i = next((i for i in free if slots[i] is aval), len(slots))
+        if i == len(slots):
+            slots.append(aval)
+        else:
+            free.remove(i)
+        place.append(i)
+    return place
+
+
 def _slots(extra: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[int]]]:
     """Types of slots in which the values of one branch find room, whichever it is, and where each branch puts its own."""
     slots: list[Any] = []
-    places = []
-    for avals in extra:
-        free = list(range(len(slots)))
-        place = []
-        for aval in avals:
-            i = next((i for i in free if slots[i] is aval), len(slots))
-            if i == len(slots):
-                slots.append(aval)
-            else:
-                free.remove(i)
-            place.append(i)
-        places.append(place)
+    places = [places_in(slots, avals) for avals in extra]
     return slots, places
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from purax.control.branch import cond_p
+from purax.control.branch import cond_p, places_in
 from purax.control.check import CODE, Site, Table, check_p, exception_of
 from purax.control.composite import composite_p
 from purax.control.custom_jvp import custom_jvp_call_p
@@ -95,21 +95,8 @@ def _shifted(code: Any, offset: int) -> Any:
 def _joined(first: Table, second: Table) -> tuple[Table, list[int]]:
     """One table for both, and where the slots of the second are in it. At most one check fails, so slots are shared."""
     slots = list(first.slots)
-    place = _places(slots, second.slots)
+    place = places_in(slots, second.slots)
     return Table((*first.sites, *[s.moved(place) for s in second.sites]), tuple(slots)), place
-
-
-def _places(slots: list[Any], wanted: Sequence[Any]) -> list[int]:
-    free = list(range(len(slots)))
-    place = []
-    for aval in wanted:
-        i = next((i for i in free if slots[i] is aval), len(slots))
-        if i == len(slots):
-            slots.append(aval)
-        else:
-            free.remove(i)
-        place.append(i)
-    return place
 
 
 def discharge(jaxpr: Jaxpr, raising: bool = False) -> tuple[Jaxpr, Table]:
@@ -239,7 +226,7 @@ def _branches(d: _Discharge, eqn: Equation, operands: list[Any]) -> Any:
     branches = [d.inner(j) for j in eqn.params["branches"]]
     count = len(eqn.outvars)
     slots: list[Any] = []
-    places = [_places(slots, table.slots) for _, table in branches]
+    places = [places_in(slots, table.slots) for _, table in branches]
     sites: list[Site] = []
     programs = []
     for (jaxpr, table), place in zip(branches, places, strict=True):
