@@ -7,6 +7,7 @@ and however often they were traced.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import threading
 import time
@@ -166,12 +167,32 @@ def _compile(lowered: Lowered, name: str, out_avals: Sequence[Any], how: Compila
     more, raise_for = lowered.checks or ((), None)
     if more:
         how = how.with_results(len(more))
-    return runtime_executable.compile_text(
+    made = runtime_executable.compile_text(
         lowered.text, name=name, out_avals=(*out_avals, *more), devices=None if placement is None else placement.devices,
         out_placements=how.out_placements or None, donate=[i for i, d in enumerate(how.donated) if d],
         options=dict(how.options), callbacks=lowered.callbacks, mesh=how.mesh, known=how.in_placements,
         use_cache=not lowered.kept, checks=None if raise_for is None else (len(more), raise_for),
     )  # fmt: skip
+    _tidy()
+    return made
+
+
+_TIDIED: list[bool] = []
+
+
+def _tidy() -> None:
+    """Let Python's cycle collector have its turn now.
+
+    What was recorded and imported for a program stays. Python would look through it all while a later program is recorded,
+    which takes as long as the recording; beside a compilation it is nothing. The whole heap is looked through once, after
+    the first, as most of what is imported is there by then; later only what is young.
+    """
+    if gc.isenabled():
+        if _TIDIED:
+            gc.collect(1)
+        else:
+            _TIDIED.append(True)
+            gc.collect()
 
 
 def clear() -> None:
