@@ -3,10 +3,11 @@
 
     python tools/conformance.py                       # compares the page with its numbers
     python tools/conformance.py RESULTS.json          # prints the failures that have no reason yet
-    python tools/conformance.py RESULTS.json --write  # puts the results into docs/conformance.json, and rewrites the page
+    python tools/conformance.py RESULTS.json --write  # puts the results into docs/conformance.json, and rewrites the pages
 
 RESULTS.json is what the runner of `make conformance` leaves. Files that it does not have keep the numbers of an earlier run.
-docs/conformance_reasons.toml gives failures a kind and a reason.
+docs/conformance_reasons.toml gives failures a kind and a reason. Tests that fail because of a difference on purpose are named at the
+end of docs/differences.md.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGE, NUMBERS, REASONS = (DOCS / f"conformance{end}" for end in (".md", ".json", "_reasons.toml"))
+DIFFERENCES = DOCS / "differences.md"
 KINDS = {
     "name": "a name or an option that is not built",
     "difference": "a difference on purpose (differences.md)",
@@ -35,6 +37,12 @@ HEAD = """# Other libraries' tests
 How the test suites of JAX, Flax, Optax and of the array API standard fare on purax, unmodified: `jax` in their imports means purax.
 `make conformance HARNESS=<folder> TREES=<folder>` runs them and rewrites this page (`TIER`, `AREA` and `FILES` choose among them).
 Tests of internals (`jax._src`) are left out. What fails is sorted by [conformance_reasons.toml](conformance_reasons.toml).
+"""
+
+
+NAMED = """## Tests of other libraries that fail by these differences
+
+`python tools/conformance.py --write` writes this list; [conformance.md](conformance.md) has the numbers.
 """
 
 
@@ -66,14 +74,28 @@ def name_of(result: dict[str, Any], failure: dict[str, Any]) -> str:
 def numbers_of(result: dict[str, Any], known: list[Reason]) -> dict[str, Any]:
     """Return what is kept of one file's results: counts, and how many failures have which reason."""
     sorted_: collections.Counter[str] = collections.Counter()
+    named: dict[str, list[str]] = {}
     for failure in result["failures"]:
-        found = (one for one in known if one.explains(name_of(result, failure), failure["reason"]))
-        first = next(found, None)
+        name = name_of(result, failure)
+        first = next((one for one in known if one.explains(name, failure["reason"])), None)
         sorted_[f"{first.kind}: {first.reason}" if first else "open"] += 1
+        if first and first.kind == "difference":
+            named.setdefault(first.reason, []).append(name.partition("::")[2])
     left_out = result["internal_static"] + result["internal_dynamic"] + result["semi"] + result["deselected"]
     counts = (result["collected"], left_out, result["ran"], result["passed"], result["skipped"] + result["xfailed"])
     complete = {} if result["status"] == "ok" else {"status": result["status"]}
-    return {"library": result["peer"], **dict(zip(COUNTS, counts, strict=True)), **complete, "failures": dict(sorted_)}
+    kept = {"library": result["peer"], **dict(zip(COUNTS, counts, strict=True)), **complete, "failures": dict(sorted_)}
+    return {**kept, "differences": named} if named else kept
+
+
+def naming(text: str, numbers: dict[str, Any]) -> str:
+    """Return the text of differences.md with the list of the tests that fail by a difference at its end."""
+    parts = [text.partition(NAMED.partition("\n")[0])[0].rstrip("\n"), "\n\n", NAMED]
+    for name, one in sorted(numbers.items()):
+        for reason, tests in sorted(one.get("differences", {}).items()):
+            listed = ", ".join(f"`{test}`" for test in sorted(tests))
+            parts.append(f"\n- `{name}`: {reason}: {listed}\n")
+    return "".join(parts)
 
 
 def page(numbers: dict[str, Any]) -> str:
@@ -127,6 +149,8 @@ def main() -> int:
     if options.write:
         NUMBERS.write_text(json.dumps(numbers, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         PAGE.write_text(page(numbers), encoding="utf-8")
+        text = DIFFERENCES.read_text(encoding="utf-8")
+        DIFFERENCES.write_text(naming(text, numbers), encoding="utf-8")
         return 0
     return 0 if options.results or PAGE.read_text(encoding="utf-8") == page(numbers) else 1
 

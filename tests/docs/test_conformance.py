@@ -13,6 +13,12 @@ def test_the_page_shows_the_numbers_that_are_kept():
     )
 
 
+def test_differences_name_their_tests():
+    numbers = json.loads(conformance.NUMBERS.read_text(encoding="utf-8"))
+    text = conformance.DIFFERENCES.read_text(encoding="utf-8")
+    assert text == conformance.naming(text, numbers), "python tools/conformance.py --write"
+
+
 def test_every_reason_has_a_kind_and_tests():
     for one in conformance.reasons():
         assert one.kind in conformance.KINDS and one.kind != "open"
@@ -42,6 +48,10 @@ def test_a_failure_gets_the_first_reason_that_explains_it():
     }
     numbers = conformance.numbers_of({**counts, **result}, known)
     assert numbers["failures"] == {"name: not there": 1, "difference: on purpose": 1, "open": 1}
+    assert numbers["differences"] == {"on purpose": ["A::test_x[2]"]}
+    assert conformance.naming("# Text\n", {"tests/a_test.py": numbers}).endswith(
+        "\n- `tests/a_test.py`: on purpose: `A::test_x[2]`\n"
+    )
     assert (numbers["left_out"], numbers["skipped"]) == (12, 2)
     text = conformance.page({"tests/a_test.py": numbers})
     assert "| `tests/a_test.py` | 3 | 12 | 3 | 3 | 100.0% | 2 |" in text
