@@ -4,7 +4,7 @@
 - each `__all__` is a literal list, and each name in it exists;
 - no module has the name of a function of its package that it would hide;
 - the public names are those of `docs/api.txt` (`--write` rewrites the file);
-- each public function of `numpy` and `scipy` says, or its module says for all, which dtype or shape results have;
+- each public function tells its arguments, the kind of its result and the errors that it raises itself, or its module does for all;
 - each primitive has samples in `tests/`, or a reason to have none in `tests/laws/gather.py`;
 - each `Undefined` rule is printed with its reason, to be reviewed.
 """
@@ -22,9 +22,11 @@ ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOT = ROOT / "docs" / "api.txt"
 # Words that tell what a result is.
 RESULTS = re.compile(
-    r"dtype|shape|boolean|integer|index|indices|float|inexact|text|list|tuple|vector of|matrix|namespace|whether|view",
+    r"dtype|shape|boolean|integer|index|indices|float|inexact|text|list|tuple|vector of|matrix|namespace|whether|view|array like",
     re.IGNORECASE,
 )
+# Layers whose public functions tell everything.
+TOLD = {"nn"}
 RULES = ("infer", "reference", "jvp", "transpose", "batch", "lower", "linearize")
 
 
@@ -100,18 +102,83 @@ def check_hidden() -> Iterator[str]:
                 yield f"{module.__name__} hides the function {name} of {package.__name__}: rename the module"
 
 
+def sections(text: str) -> dict[str, list[str]]:
+    """Return the lines of each section of a NumPy-style docstring; what precedes them all is the section without a name."""
+    found: dict[str, list[str]] = {"": []}
+    name, lines = "", text.splitlines()
+    for line, below in zip(lines, [*lines[1:], ""], strict=False):
+        if line and not line[0].isspace() and below and set(below) == {"-"}:
+            found[name := line] = []
+        elif not line or set(line) != {"-"}:
+            found[name].append(line)
+    return found
+
+
+def entries(lines: list[str]) -> set[str]:
+    """Return the names that the entries of a section are about; lines that are indented explain them."""
+    return {
+        name
+        for line in lines
+        if line and not line[0].isspace()
+        for name in re.findall(r"\w+", line.partition(" : ")[0])
+    }
+
+
+def raised(function: ast.FunctionDef) -> set[str]:
+    """Return the exceptions that a function, or one that it makes, raises by itself."""
+    found = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            cause = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+            found.add(cause.attr if isinstance(cause, ast.Attribute) else getattr(cause, "id", ""))
+    # A lower-case name is a variable, or a helper that makes the error.
+    return {name for name in found if name[:1].isupper()}
+
+
+def untold(function: ast.FunctionDef, head: dict[str, list[str]]) -> Iterator[str]:
+    """Yield what the docstring of a public function, and that of its module, leave out."""
+    text = ast.get_docstring(function) or ""
+    own = sections(text)
+    if missing := raised(function) - entries(own.get("Raises", [])):
+        yield f"say when it raises {', '.join(sorted(missing))}, in a section Raises"
+    a = function.args
+    arguments = [one.arg for one in (*a.posonlyargs, *a.args, a.vararg, *a.kwonlyargs, a.kwarg) if one is not None]
+    arguments = [name for name in arguments if name not in entries(head.get("Parameters", []))]
+    if "Parameters" in own:
+        silent = [name for name in arguments if name not in entries(own["Parameters"])]
+        if silent:
+            yield f"tell the arguments {', '.join(silent)} in the section Parameters"
+    elif len(arguments) > 2:
+        yield f"tell the {len(arguments)} arguments in a section Parameters"
+    else:
+        silent = [name for name in arguments[1:] if not re.search(rf"\b{name}\b", text)]
+        if silent:
+            yield f"tell the argument {', '.join(silent)}"
+    nothing = isinstance(function.returns, ast.Constant) and function.returns.value is None
+    if not nothing and not {"Returns", "Yields"} & set(own):
+        said = " ".join((*own[""], *head[""], *head.get("Returns", [])))
+        if "Parameters" in own or not RESULTS.search(said):
+            yield "say which dtype or shape the result has, here or for the whole module"
+
+
 def check_docstrings() -> Iterator[str]:
-    """Yield the functions of `numpy` and `scipy` of which neither they nor their modules say what results are."""
-    for path in sorted(one for layer in ("numpy", "scipy") for one in (ROOT / "purax" / layer).rglob("*.py")):
-        tree, value = ast.parse(path.read_text(encoding="utf-8")), declared(path)
-        if value is None or not is_literal(value) or path.name.startswith("_"):
+    """Yield what the docstrings of public functions leave out.
+
+    Errors that a function raises itself stand in its section Raises. Three arguments or more stand in a section Parameters, and then
+    results in a section Returns; for fewer a paragraph will do that names the second argument and the kind of the result. What all
+    functions of a file share (arguments in a section Parameters, results in any words) may stand in the docstring of the module.
+    """
+    for path in sorted((ROOT / "purax").rglob("*.py")):
+        tree, value, module = ast.parse(path.read_text(encoding="utf-8")), declared(path), module_name(path)
+        if value is None or not is_literal(value) or any(part.startswith("_") for part in module.split(".")):
             continue
-        shared, names = ast.get_docstring(tree) or "", ast.literal_eval(value)
+        if module.split(".")[1:2] != [] and module.split(".")[1] not in TOLD:
+            continue
+        head, names = sections(ast.get_docstring(tree) or ""), ast.literal_eval(value)
         for node in tree.body:
             if isinstance(node, ast.FunctionDef) and node.name in names:
-                said = f"{shared} {ast.get_docstring(node) or ''}"
-                if not RESULTS.search(said):
-                    yield f"{module_name(path)}.{node.name}: say which dtype or shape the result has, here or for the whole module"
+                for fault in untold(node, head):
+                    yield f"{module}.{node.name}: {fault}"
 
 
 def public_names() -> list[str]:

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activation functions. They map each element; their derivatives are finite wherever the function is."""
+"""Activation functions. They map each element; their derivatives are finite wherever the function is.
+
+Results have the shape of the operand and its dtype; integers and booleans become the default float, except in `identity`, `relu` and
+`hard_tanh`, which keep them. Anything that is no array or number raises TypeError.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +65,14 @@ def relu6(x: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)).
+
+    Examples
+    --------
+    >>> from purax import nn
+    >>> print(nn.sigmoid(0.0))
+    0.5
+    """
     return elementwise.logistic(_inexact("sigmoid", x))
 
 
@@ -108,13 +119,21 @@ def gelu(x: Any, approximate: bool = True) -> Any:
 
 @jit
 def squareplus(x: Any, b: Any = 4) -> Any:
-    """(x + sqrt(x**2 + b)) / 2."""
+    """(x + sqrt(x**2 + b)) / 2: a softplus of algebraic operations, smooth for b > 0 and `relu` for b = 0 (Barron, 2021)."""
     return (x + pnp.sqrt(pnp.square(x) + b)) / 2
 
 
 @jit
 def sparse_plus(x: Any) -> Any:
-    """0 up to -1, x from 1 on, (x + 1)**2 / 4 between."""
+    """0 up to -1, x from 1 on, (x + 1)**2 / 4 between.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from purax import nn
+    >>> nn.sparse_plus(np.array([-2.0, 0.0, 2.0], np.float32)).tolist()
+    [0.0, 0.25, 2.0]
+    """
     x = _inexact("sparse_plus", x)
     return pnp.where(x <= -1.0, 0.0, pnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
 
@@ -219,7 +238,7 @@ def glu(x: Any, axis: int = -1) -> Any:
 @custom_jvp
 @jit
 def log1mexp(x: Any) -> Any:
-    """log(1 - exp(-x)) for x > 0, accurate for small and for large x (Maechler, 2012)."""
+    """log(1 - exp(-x)) for x > 0, accurate for small and for large x (Maechler, 2012). Derivative: 1 / (exp(x) - 1)."""
     x = _inexact("log1mexp", x)
     return pnp.where(x < np.log(2.0), pnp.log(-pnp.expm1(-x)), pnp.log1p(-pnp.exp(-x)))
 

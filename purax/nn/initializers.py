@@ -1,5 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initial values of parameters: functions `(key, shape, dtype) -> array`, and functions that make such functions."""
+"""Initial values of parameters: functions `(key, shape, dtype) -> array`, and functions that make such functions.
+
+Parameters
+----------
+key : PRNG key
+    Equal keys draw equal numbers.
+shape : sequence of int
+    That of the result.
+dtype : floating or complex dtype, optional
+    That of the result, the default float if None. What an initializer was made with is its default; a call may name another.
+out_sharding : Sharding or PartitionSpec, optional
+    Where the result lies.
+in_axis, out_axis, batch_axis : int or sequence of int
+    See `variance_scaling`.
+
+Returns
+-------
+Initializer, or array of the shape and dtype
+"""
 
 from __future__ import annotations
 
@@ -50,7 +68,17 @@ def ones(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> A
 
 
 def constant(value: Any, dtype: Any = None) -> Initializer:
-    """Initializer to a value that broadcasts to the shape."""
+    """Initializer to a value that broadcasts to the shape.
+
+    Parameters
+    ----------
+    value : number or array
+    dtype : dtype, optional
+
+    Returns
+    -------
+    Initializer
+    """
 
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         return placed(pnp.full(shape, value, _dtype(dtype)), out_sharding)
@@ -59,7 +87,17 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
 
 
 def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
-    """Initializer to uniform numbers from [0, scale)."""
+    """Initializer to uniform numbers from [0, scale).
+
+    Parameters
+    ----------
+    scale : float
+    dtype : dtype, optional
+
+    Returns
+    -------
+    Initializer
+    """
 
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype = _dtype(dtype)
@@ -69,7 +107,18 @@ def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
 
 
 def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
-    """Initializer to normal numbers with mean 0."""
+    """Initializer to normal numbers with mean 0.
+
+    Parameters
+    ----------
+    stddev : float
+        Standard deviation, of complex numbers that of both parts together.
+    dtype : dtype, optional
+
+    Returns
+    -------
+    Initializer
+    """
 
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype = _dtype(dtype)
@@ -79,7 +128,20 @@ def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
 
 
 def truncated_normal(stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0) -> Initializer:
-    """Initializer to normal numbers between `lower` and `upper`, times `stddev`."""
+    """Initializer to normal numbers between `lower` and `upper`, times `stddev`.
+
+    Parameters
+    ----------
+    stddev : float
+        The factor; the cut makes the deviation of the result smaller (0.88 of it between -2 and 2).
+    lower, upper : float
+        Limits before `stddev` is multiplied in.
+    dtype : floating dtype, optional
+
+    Returns
+    -------
+    Initializer
+    """
 
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
         dtype = _dtype(dtype)
@@ -232,6 +294,11 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     Returns
     -------
     Initializer
+
+    Raises
+    ------
+    ValueError
+        (By the initializer.) A shape with fewer than two axes.
     """
 
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:
@@ -253,6 +320,22 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     """Initializer of convolutions that keep norms: an orthogonal matrix in the middle, zeros around (Xiao et al., 2018).
 
     For shapes (..., inputs, outputs) with one to three axes of space and no more inputs than outputs.
+
+    Parameters
+    ----------
+    scale : float
+    column_axis : int
+        Of the two last axes, that of the columns of the orthogonal matrix.
+    dtype : floating or complex dtype, optional
+
+    Returns
+    -------
+    Initializer
+
+    Raises
+    ------
+    ValueError
+        (By the initializer.) A shape with fewer than three or more than five axes, or with more inputs than outputs.
     """
 
     def init(key: Any, shape: Any, dtype: Any = dtype, out_sharding: Any = None) -> Any:

@@ -64,6 +64,10 @@ def get_scaled_dot_general_config(mode: str, global_scale: Any = None) -> BlockS
     global_scale : float32[1], optional
         Scale of the whole operand for "nvfp4", one by default.
 
+    Returns
+    -------
+    BlockScaleConfig
+
     Raises
     ------
     ValueError

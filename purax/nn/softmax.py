@@ -161,12 +161,41 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
 
 
 def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
-    """The logarithm of `softmax`, without underflow; -inf where `where` is false."""
+    """The logarithm of `softmax`, without underflow; -inf where `where` is false.
+
+    Parameters
+    ----------
+    x : array[...]
+    axis : int, sequence of int or None
+        Axes of the distributions; None for all.
+    where : bool[...], optional
+        What takes part.
+
+    Returns
+    -------
+    inexact array of the shape of `x`
+    """
     return _normalized("log_softmax", log_softmax_p, x, axis, where, -np.inf)
 
 
 def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = False) -> Any:
-    """The logarithm of the mean of exponentials. Parameters as in `logsumexp`."""
+    """The logarithm of the mean of exponentials. Parameters as in `logsumexp`.
+
+    Parameters
+    ----------
+    x : array[...]
+    axis : int, sequence of int or None
+        Axes that the mean goes over; None for all.
+    where : bool[...], optional
+        What takes part.
+    keepdims : bool
+        Keep the axes, of size 1.
+
+    Returns
+    -------
+    inexact array without `axis`
+        As accurate as `logsumexp`, less the logarithm of the number of elements.
+    """
     total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
     sizes = aval_of(x).shape
     if where is None:
