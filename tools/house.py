@@ -26,7 +26,7 @@ RESULTS = re.compile(
     re.IGNORECASE,
 )
 # Layers whose public functions tell everything.
-TOLD = {"nn"}
+TOLD = {"nn", "scipy"}
 RULES = ("infer", "reference", "jvp", "transpose", "batch", "lower", "linearize")
 
 

@@ -1,7 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cosine transforms, by complex Fourier transforms of the reordered samples (Makhoul, 1980).
 
-Operands are real; results have their inexact dtype.
+Results have the inexact dtype of the operand.
+
+Parameters
+----------
+x : array[...]
+    Complex numbers are transformed part by part.
+type : 2
+    The type of the transform; others raise NotImplementedError.
+norm : "backward", "ortho" or "forward", optional
+    As in `dct`; the inverse undoes the same.
 """
 
 from __future__ import annotations
@@ -119,7 +128,18 @@ def dct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str |
 
 
 def idct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """The inverse of `dct` with the same `norm`."""
+    """The inverse of `dct` with the same `norm`.
+
+    Parameters
+    ----------
+    n : int, optional
+        Length along the axis, which is cut or padded with zeros to it.
+    axis : int
+
+    Returns
+    -------
+    inexact[..., n, ...]
+    """
     return _idct(_operand("idct", x, type), n, axis, norm)
 
 
@@ -139,12 +159,45 @@ def _along(one: Any, x: Any, s: Sequence[int] | None, axes: Sequence[int] | None
 def dctn(
     x: Any, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Any:
-    """`dct` along several axes (default: all, or the last len(s)), with lengths s."""
+    """`dct` along several axes (default: all, or the last len(s)), with lengths s.
+
+    Parameters
+    ----------
+    s : sequence of int, optional
+        Lengths along the axes, which are cut or padded with zeros to them.
+    axes : sequence of int, optional
+
+    Returns
+    -------
+    inexact array with the lengths s
+
+    Raises
+    ------
+    ValueError
+        Lengths that are not one for each axis.
+    """
     return _along(_dct, _operand("dctn", x, type), s, axes, norm)
 
 
 def idctn(
     x: Any, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Any:
-    """The inverse of `dctn`."""
+    """The inverse of `dctn`.
+
+    Parameters
+    ----------
+    s : sequence of int, optional
+        Lengths along the axes, which are cut or padded with zeros to them.
+    axes : sequence of int, optional
+        All, or the last len(s).
+
+    Returns
+    -------
+    inexact array with the lengths s
+
+    Raises
+    ------
+    ValueError
+        Lengths that are not one for each axis.
+    """
     return _along(_idct, _operand("idctn", x, type), s, axes, norm)

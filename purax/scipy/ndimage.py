@@ -62,6 +62,13 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
     -------
     array of the dtype of `input`
         Of integers, the interpolated values are rounded.
+
+    Raises
+    ------
+    ValueError
+        Not one array of coordinates for each axis.
+    NotImplementedError
+        Another mode, or an order above 1.
     """
     check_arraylike("map_coordinates", input)
     source = pnp.asarray(input)

@@ -92,6 +92,16 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto", preci
         Sums of products ("auto", too) or products of Fourier transforms.
     precision
         Of the products, by default the highest.
+
+    Returns
+    -------
+    inexact array
+
+    Raises
+    ------
+    ValueError
+        Operands of different rank or without elements, an unknown mode or method, or "valid" where neither operand
+        lies in the other.
     """
     if _method(method) == "fft":
         return fftconvolve(in1, in2, mode)
@@ -100,13 +110,40 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto", preci
 
 
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None) -> Any:
-    """Cross-correlation: convolution with the reversed conjugate of `in2`. Parameters as in `convolve`."""
+    """Cross-correlation: convolution with the reversed conjugate of `in2`. Parameters as in `convolve`.
+
+    Parameters
+    ----------
+    in1, in2 : array
+    mode, method, precision
+        As in `convolve`.
+
+    Returns
+    -------
+    inexact array
+    """
     check_arraylike("correlate", in1, in2)
     return convolve(in1, pnp.conj(pnp.flip(pnp.asarray(in2))), mode, method, precision)
 
 
 def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Sequence[int] | None = None) -> Any:
-    """Convolution by Fourier transforms along some axes (default all); the others broadcast. Parameters as in `convolve`."""
+    """Convolution by Fourier transforms along some axes (default all); the others broadcast. Parameters as in `convolve`.
+
+    Parameters
+    ----------
+    in1, in2 : array
+    mode : "full", "same" or "valid"
+    axes : int or sequence of int, optional
+
+    Returns
+    -------
+    inexact array
+
+    Raises
+    ------
+    ValueError
+        Operands of different rank, axes that do not broadcast, or another mode.
+    """
     in1, in2 = _operands("fftconvolve", in1, in2)
     if in1.ndim == 0:
         return in1 * in2
@@ -139,6 +176,18 @@ def convolve2d(
     mode : "full", "same" or "valid"
     boundary : "fill", "wrap" or "symm"
         What lies outside of `in1`: `fillvalue`, the matrix again, its mirror image.
+    fillvalue : float
+    precision
+        Of the products, by default the highest.
+
+    Returns
+    -------
+    inexact[k, l]
+
+    Raises
+    ------
+    ValueError
+        Not two matrices, another mode or boundary.
     """
     in1, in2 = _operands("convolve2d", in1, in2)
     if in1.ndim != 2:
@@ -160,7 +209,18 @@ def convolve2d(
 def correlate2d(
     in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: float = 0, precision: Any = None
 ) -> Any:
-    """Cross-correlation of two matrices. Parameters as in `convolve2d`."""
+    """Cross-correlation of two matrices. Parameters as in `convolve2d`.
+
+    Parameters
+    ----------
+    in1, in2 : array[m, n]
+    mode, boundary, fillvalue, precision
+        As in `convolve2d`.
+
+    Returns
+    -------
+    inexact[k, l]
+    """
     check_arraylike("correlate2d", in1, in2)
     in1, in2 = pnp.asarray(in1), pnp.asarray(in2)
     if mode == "same" and in1.ndim == in2.ndim == 2 and any(n % 2 == 0 for n in in2.shape):
@@ -188,6 +248,16 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
     type : "linear" or "constant"
     bp : int or sequence of int
         Places where a new line begins.
+    overwrite_data : None
+
+    Returns
+    -------
+    inexact array of the shape of `data`
+
+    Raises
+    ------
+    ValueError
+        `overwrite_data` is given, another type, or places beyond the end.
     """
     if overwrite_data is not None:
         raise ValueError("detrend takes no overwrite_data: arrays are immutable")
@@ -375,7 +445,7 @@ def csd(
     nfft: int | None = None, detrend: Any = "constant", return_onesided: bool = True, scaling: str = "density", axis: int = -1,
     average: str = "mean",
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Cross spectral density by Welch's method. Parameters as in `stft`, and:
+    """Cross spectral density by Welch's method.
 
     Parameters
     ----------
@@ -385,10 +455,18 @@ def csd(
         Per unit of frequency, or not.
     average : "mean" or "median"
         Over the segments.
+    x : array[...]
+    fs, window, nperseg, noverlap, nfft, detrend, return_onesided, axis
+        As in `stft`.
 
     Returns
     -------
     (frequencies float[f], array[..., f, ...])
+
+    Raises
+    ------
+    ValueError
+        Another scaling or average.
     """
     frequencies, _, out = _spectra(
         x, y, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, True
@@ -410,7 +488,25 @@ def welch(
     nfft: int | None = None, detrend: Any = "constant", return_onesided: bool = True, scaling: str = "density", axis: int = -1,
     average: str = "mean",
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Power spectral density by Welch's method. Parameters as in `csd`."""
+    """Power spectral density by Welch's method: `csd` of the data with itself.
+
+    Parameters
+    ----------
+    x : array[...]
+    fs, window, nperseg, noverlap, nfft, detrend, return_onesided, axis
+        As in `stft`.
+    scaling, average
+        As in `csd`.
+
+    Returns
+    -------
+    (frequencies float[f], float[..., f, ...])
+
+    Raises
+    ------
+    ValueError
+        Another scaling or average.
+    """
     frequencies, out = csd(
         x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average
     )
@@ -435,6 +531,11 @@ def istft(
     Returns
     -------
     (times float[n], array[..., n])
+
+    Raises
+    ------
+    ValueError
+        Fewer than two axes, or one axis for both.
     """
     check_arraylike("istft", Zxx)
     (Zxx,) = promote_dtypes_inexact(Zxx)

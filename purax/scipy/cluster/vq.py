@@ -24,6 +24,11 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Any, Any]:
     Returns
     -------
     (int[m], float[m])
+
+    Raises
+    ------
+    ValueError
+        Observations and codes differ in rank, or are neither vectors nor matrices.
     """
     check_arraylike("vq", obs, code_book)
     obs, code_book = promote_dtypes_inexact(obs, code_book)

@@ -2,6 +2,11 @@
 """Factorizations of matrices and systems of equations.
 
 Matrices have the shape [..., m, n]; results have their inexact dtype, and map over leading axes.
+
+Parameters
+----------
+overwrite_a, overwrite_b, overwrite_c, check_finite, lwork, lapack_driver, debug, turbo
+    SciPy's, accepted without effect.
 """
 
 from __future__ import annotations
@@ -49,12 +54,33 @@ def _with_columns(solver: Callable[[Any, Any], Any], name: str, a: Any, b: Any, 
 
 
 def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """Triangular factor of Hermitian positive definite matrices: U^H U, or L L^H if `lower`. Only that triangle is read."""
+    """Triangular factor of Hermitian positive definite matrices: U^H U, or L L^H if `lower`. Only that triangle is read.
+
+    Parameters
+    ----------
+    a : inexact[..., n, n]
+    lower : bool
+
+    Returns
+    -------
+    inexact[..., n, n]
+        NaN where `a` is not positive definite.
+    """
     return base.cholesky(a, upper=not lower, symmetrize_input=False)
 
 
 def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, bool]:
-    """(factor of `cholesky`, `lower`), for `cho_solve`."""
+    """(factor of `cholesky`, `lower`), for `cho_solve`.
+
+    Parameters
+    ----------
+    a : inexact[..., n, n]
+    lower : bool
+
+    Returns
+    -------
+    (inexact[..., n, n], bool)
+    """
     return cholesky(a, lower), lower
 
 
@@ -65,6 +91,16 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, 
     ----------
     c_and_lower : (inexact[..., n, n], bool)
     b : inexact[n] or [..., n, k]
+
+    Returns
+    -------
+    array of the shape of `b`
+        Leading axes broadcast.
+
+    Raises
+    ------
+    ShapeError
+        The matrices are not square, or `b` has other rows.
     """
     c, lower = c_and_lower
     c, b = inexact("linalg.cho_solve", c, b)
@@ -95,6 +131,18 @@ def solve(
     lower : bool
         With "pos": which triangle is read.
     assume_a : "gen", "sym", "her" or "pos"
+
+    Returns
+    -------
+    array of the shape of `b`
+        Leading axes broadcast.
+
+    Raises
+    ------
+    ShapeError
+        `a` is not square, or `b` has other rows.
+    ValueError
+        Another `assume_a`.
     """
     if assume_a not in ("gen", "sym", "her", "pos"):
         raise ValueError(f"solve: assume_a is 'gen', 'sym', 'her' or 'pos', got {assume_a!r}")
@@ -117,6 +165,20 @@ def solve_triangular(
     b : inexact[n] or [..., n, k]
     trans : 0 or "N", 1 or "T", 2 or "C"
         Use `a`, its transpose, its adjoint.
+    lower, unit_diagonal : bool
+        Which triangle is read; whether ones stand on the diagonal, whatever is stored there.
+
+    Returns
+    -------
+    array of the shape of `b`
+        Leading axes broadcast.
+
+    Raises
+    ------
+    ShapeError
+        `a` is not square, or `b` has other rows.
+    ValueError
+        Another `trans`.
     """
     if trans not in (0, 1, 2, "N", "T", "C"):
         raise ValueError(f"Invalid 'trans' value {trans}")
@@ -154,7 +216,26 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
 def lu_solve(
     lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True
 ) -> Any:
-    """Solutions of a x = b from `lu_factor(a)`; of a^T x = b (trans 1), of a^H x = b (2)."""
+    """Solutions of a x = b from `lu_factor(a)`; of a^T x = b (trans 1), of a^H x = b (2).
+
+    Parameters
+    ----------
+    lu_and_piv : (inexact[..., n, n], int[..., n])
+    b : inexact[n] or [..., n, k]
+    trans : 0, 1 or 2
+
+    Returns
+    -------
+    array of the shape of `b`
+        Leading axes broadcast.
+
+    Raises
+    ------
+    ShapeError
+        The matrices are not square, or `b` has other rows.
+    ValueError
+        Another `trans`.
+    """
     if trans not in (0, 1, 2):
         raise ValueError(f"lu_solve: trans is 0 (a), 1 (transposed) or 2 (adjoint), got {trans!r}")
     packed, pivots = lu_and_piv
@@ -207,6 +288,17 @@ def qr(
     a : inexact[..., m, n]
     mode : "full", "economic" or "r"
         All or min(m, n) columns of Q; R without Q.
+    pivoting : bool
+
+    Returns
+    -------
+    (inexact[..., m, k], inexact[..., k, n])
+        k is m for "full", min(m, n) for "economic". With `pivoting`, int32[..., n] follows.
+
+    Raises
+    ------
+    ValueError
+        Another mode.
     """
     if mode not in ("full", "economic", "r"):
         raise ValueError(f"Unsupported QR decomposition mode '{mode}'")
@@ -227,6 +319,18 @@ def qr_multiply(
     c : inexact[m] or [k, m] ("right"), inexact[min(m, n)] or [min(m, n), k] ("left")
     conjugate : bool
         Multiply with the conjugate of Q.
+    mode : "right" or "left"
+    pivoting : bool
+
+    Returns
+    -------
+    (array of the shape of `c` with k for the contracted size, inexact[k, n]), k = min(m, n)
+        With `pivoting`, int32[n] follows.
+
+    Raises
+    ------
+    ValueError
+        Another mode.
     """
     if mode not in ("left", "right"):
         raise ValueError(f"qr_multiply: mode is 'left' or 'right', got {mode!r}")
@@ -243,7 +347,20 @@ def svd(
     a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False, check_finite: bool = True,
     lapack_driver: str = "gesdd",
 ) -> Any:  # fmt: skip
-    """(U, s, Vh) with a = U diag(s) Vh, or s."""
+    """(U, s, Vh) with a = U diag(s) Vh, or s.
+
+    Parameters
+    ----------
+    a : inexact[..., m, n]
+    full_matrices : bool
+        Square U and Vh; else min(m, n) columns and rows.
+    compute_uv : bool
+        All three; else s alone.
+
+    Returns
+    -------
+    (inexact[..., m, k], float[..., min(m, n)] descending, inexact[..., l, n]), or the second
+    """
     out = base.svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
     return tuple(out) if compute_uv else out
 
@@ -265,10 +382,16 @@ def eigh(
         For a part of the spectrum, take a part of the result.
     type : 1, 2 or 3
         With `b`: a v = w b v, a b v = w v, or b a v = w v.
+    eigvals_only : bool
 
     Returns
     -------
     (float[..., n] ascending, inexact[..., n, n]), or the former if `eigvals_only`
+
+    Raises
+    ------
+    ValueError
+        `eigvals` is given, or another type.
     """
     if eigvals is not None:
         raise ValueError(
@@ -322,10 +445,19 @@ def eigh_tridiagonal(
         the first to the second of it (inclusive).
     tol, key
         Not needed: the method is direct.
+    eigvals_only : bool
+    select_range : (float, float) or (int, int), optional
 
     Returns
     -------
     (float[k] ascending, inexact[n, k]), or the former if `eigvals_only`
+
+    Raises
+    ------
+    ShapeError
+        `d` is no vector, or `e` is not shorter by one.
+    ValueError
+        An unknown `select`, or a `select_range` that is missing, empty or outside.
     """
     if select not in ("a", "v", "i"):
         raise ValueError(f"eigh_tridiagonal: select is 'a' (all), 'v' (by values) or 'i' (by indices), got {select!r}")
@@ -354,7 +486,13 @@ def eigh_tridiagonal(
 
 
 def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
-    """(T, Z) with a = Z T Z^H, T triangular; with 2 by 2 blocks for real `a` and output "real"."""
+    """(T, Z) with a = Z T Z^H, T triangular; with 2 by 2 blocks for real `a` and output "real".
+
+    Raises
+    ------
+    ValueError
+        Another output.
+    """
     if output not in ("real", "complex"):
         raise ValueError(f"schur: output is 'real' or 'complex', got {output!r}")
     a = matrices_of("linalg.schur", a, True)
@@ -370,6 +508,15 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
     ----------
     T, Z : inexact[..., n, n]
         Leading axes broadcast.
+
+    Returns
+    -------
+    (complex[..., n, n], complex[..., n, n])
+
+    Raises
+    ------
+    ShapeError
+        The matrices are not square, or of different sizes.
     """
     T, Z = inexact("linalg.rsf2csf", T, Z)
     if T.ndim < 2 or T.shape[-1] != T.shape[-2] or Z.ndim < 2 or Z.shape[-2:] != T.shape[-2:]:

@@ -86,6 +86,10 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
         A is: a triangular system replaces a general one.
     max_squarings : int
         Matrices of a norm beyond about 4 * 2**max_squarings give NaN.
+
+    Returns
+    -------
+    inexact[..., n, n]
     """
     A = matrices_of("linalg.expm", A, True)
     if A.size == 0:
@@ -100,6 +104,16 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
     ----------
     A, E : inexact[n, n]
     method : None
+    compute_expm : bool
+
+    Returns
+    -------
+    (inexact[n, n], inexact[n, n]), or the latter
+
+    Raises
+    ------
+    ShapeError
+        The matrices are not square, or of different shapes.
     """
     A, E = inexact("linalg.expm_frechet", A, E)
     if A.ndim < 2 or A.shape[-1] != A.shape[-2] or A.shape != E.shape:
@@ -172,6 +186,11 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     Returns
     -------
     complex[n, n], or this and an estimate of the relative error
+
+    Raises
+    ------
+    ShapeError
+        Not one square matrix.
     """
     A = matrices_of("linalg.funm", A, True)
     if A.ndim != 2:
@@ -207,6 +226,17 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
         Triangular systems in Schur's bases; or division by sums of eigenvalues in eigenvectors' bases.
     tol : float
         NaN where eigenvalues of A and -B are as close as this: the equation has no unique solution.
+
+    Returns
+    -------
+    inexact[..., m, n]
+
+    Raises
+    ------
+    ShapeError
+        The sizes do not match.
+    ValueError
+        Another method.
     """
     if method not in _METHODS:
         raise ValueError(f"solve_sylvester: method is 'schur' or 'eigen', got {method!r}")

@@ -90,7 +90,13 @@ def circulant(c: Any) -> Any:
 
 
 def companion(a: Any) -> Any:
-    """Companion matrices [..., n - 1, n - 1] of polynomials a[..., n], n >= 2, highest power first."""
+    """Companion matrices [..., n - 1, n - 1] of polynomials a[..., n], n >= 2, highest power first.
+
+    Raises
+    ------
+    ShapeError
+        Fewer than two coefficients.
+    """
     (a,) = inexact("linalg.companion", pnp.asarray(a))
     if a.ndim < 1 or a.shape[-1] < 2:
         raise errors.ShapeError(f"companion takes at least two coefficients, got shape {a.shape}")
@@ -106,6 +112,19 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     Parameters
     ----------
     mode : "full", "same" or "valid"
+    a : array[..., m]
+    n : int
+        At least 1.
+
+    Returns
+    -------
+    array of the dtype of `a`
+        [..., m + n - 1, n] ("full"), [..., max(m, n), n] ("same") or [..., max(m, n) - min(m, n) + 1, n] ("valid").
+
+    Raises
+    ------
+    ValueError
+        n < 1, an empty `a`, or another mode.
     """
     n = operator.index(n)
     if n <= 0:
@@ -127,7 +146,13 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
 
 
 def leslie(f: Any, s: Any) -> Any:
-    """Matrices with first row f[..., n] and s[..., n - 1] below the diagonal."""
+    """Matrices with first row f[..., n] and s[..., n - 1] below the diagonal.
+
+    Raises
+    ------
+    ValueError
+        `s` is empty or not shorter than `f` by one.
+    """
     f, s = promote_dtypes(pnp.atleast_1d(pnp.asarray(f)), pnp.atleast_1d(pnp.asarray(s)))
     if s.shape[-1] != f.shape[-1] - 1 or s.shape[-1] == 0:
         raise ValueError(f"leslie takes n > 1 fecundities and n - 1 survival rates, got {f.shape} and {s.shape}")
@@ -144,7 +169,13 @@ def fiedler(a: Any) -> Any:
 
 
 def fiedler_companion(a: Any) -> Any:
-    """Fiedler's companion matrices [..., n - 1, n - 1], five diagonals, of polynomials a[..., n], highest power first."""
+    """Fiedler's companion matrices [..., n - 1, n - 1], five diagonals, of polynomials a[..., n], highest power first.
+
+    Raises
+    ------
+    ShapeError
+        No coefficients.
+    """
     (a,) = inexact("linalg.fiedler_companion", pnp.atleast_1d(pnp.asarray(a)))
     if a.shape[-1] == 0:
         raise errors.ShapeError(f"fiedler_companion takes a nonzero number of coefficients, got shape {a.shape}")
@@ -173,7 +204,25 @@ def fiedler_companion(a: Any) -> Any:
 
 
 def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
-    """The matrix of the discrete Fourier transform, complex[n, n]; `scale` "sqrtn" or "n" divides it."""
+    """The matrix of the discrete Fourier transform, complex[n, n]; `scale` "sqrtn" or "n" divides it.
+
+    Parameters
+    ----------
+    n : int
+    scale : "sqrtn", "n" or None
+        What the sums are divided by; "sqrtn" makes the matrix unitary.
+    dtype : complex dtype, optional
+
+    Returns
+    -------
+    complex[n, n]
+        exp(-2 pi i j k / n) at j, k, scaled.
+
+    Raises
+    ------
+    ValueError
+        A negative n, another scale, or a dtype that is not complex.
+    """
     if scale not in (None, "sqrtn", "n"):
         raise ValueError(f"dft: scale is None, 'sqrtn' or 'n', got {scale!r}")
     n = _size(n, "dft")
@@ -184,7 +233,13 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
 
 
 def hadamard(n: int, dtype: Any = int) -> Any:
-    """Hadamard's matrix of 1 and -1, for n a power of 2."""
+    """Hadamard's matrix [n, n] of 1 and -1, for n a power of 2, in the `dtype` asked for.
+
+    Raises
+    ------
+    ValueError
+        `n` is no power of 2.
+    """
     n = operator.index(n)
     if n < 1 or n & (n - 1):
         raise ValueError(f"hadamard: n is one of 1, 2, 4, 8, ..., got {n}")
@@ -192,7 +247,13 @@ def hadamard(n: int, dtype: Any = int) -> Any:
 
 
 def helmert(n: int, full: bool = False) -> Any:
-    """Helmert's orthogonal matrix, without its first row unless `full`."""
+    """Helmert's orthogonal matrix, without its first row unless `full`.
+
+    Raises
+    ------
+    ValueError
+        `n` is below 1.
+    """
     n = operator.index(n)
     if n <= 0:
         raise ValueError(f"helmert: n is at least 1, got {n}")
@@ -212,12 +273,12 @@ def invhilbert(n: int) -> Any:
 
 
 def pascal(n: int, kind: str | None = None) -> Any:
-    """Pascal's triangle as a matrix: "symmetric" (default), "lower" or "upper"."""
+    """Pascal's triangle as a matrix [n, n]; `kind` is "symmetric" (default), "lower" or "upper"."""
     return _rounded(_pascal(scipy_linalg.pascal, n, kind))
 
 
 def invpascal(n: int, kind: str | None = None) -> Any:
-    """The inverse of `pascal`."""
+    """The inverse of `pascal` of the same `kind`."""
     return _rounded(_pascal(scipy_linalg.invpascal, n, kind))
 
 

@@ -48,6 +48,8 @@ def polar(
     side : "right" or "left"
     method : "qdwh" or "svd"
         Both names give the singular value decomposition, which needs no `eps` and `max_iterations`.
+    eps, max_iterations : optional
+        Not needed.
 
     Returns
     -------

@@ -46,6 +46,21 @@ def minimize_bfgs(
     """Steps along -inverse @ gradient; the inverse is corrected by what the gradient did.
 
     Status: 0 converged, 1 as many steps as allowed, 3 or 5 the line search found no point (with or without an interval), -1 else.
+
+    Parameters
+    ----------
+    fun : callable
+        float[n] -> float[].
+    x0 : float[n]
+    gtol : float
+        Converged where the norm of the gradient is below it.
+    norm : order, as in `purax.numpy.linalg.norm`
+    maxiter, line_search_maxiter : int
+        Steps, and evaluations in a line search, at most.
+
+    Returns
+    -------
+    Minimum
     """
     both = value_and_grad(fun)
     one = pnp.eye(x0.shape[0], dtype=x0.dtype)
@@ -115,6 +130,24 @@ def minimize_lbfgs(
     """BFGS from the last `maxcor` moves only, for real or complex vectors (Sorber, Van Barel, De Lathauwer, 2012).
 
     Status: 0 converged; what ended the search else: 1 steps, 2 values, 3 gradients, 4 a decrease below ftol, 5 the line search.
+
+    Parameters
+    ----------
+    fun : callable
+        inexact[n] -> float[].
+    x0 : inexact[n]
+    maxiter, maxfun, maxgrad : int, optional
+        Steps, values and gradients at most; None for any number.
+    norm : order, as in `purax.numpy.linalg.norm`
+    maxcor : int
+    ftol, gtol : float
+        Least decrease of a step; converged where the norm of the gradient is below `gtol`.
+    maxls : int
+        Evaluations in a line search at most.
+
+    Returns
+    -------
+    Minimum
     """
 
     def both(x: Any) -> tuple[Any, Any]:

@@ -34,7 +34,25 @@ class Damped(NamedTuple):
 
 
 def damped_steps(f: Any, x0: Any, gtol: float, xtol: float, least: Any, maxiter: int) -> Damped:
-    """Make `sum(f(x)**2)` small; the last state, of the dtype of `x0`. Stops on a small gradient, step or residual."""
+    """Make `sum(f(x)**2)` small; the last state, of the dtype of `x0`. Stops on a small gradient, step or residual.
+
+    Parameters
+    ----------
+    f : callable
+        float[n] -> float[m].
+    x0 : float[n]
+    gtol : float
+        Largest component of the gradient of half the sum that counts as zero.
+    xtol : float
+        Smallest step, relative to the norm of x.
+    least : float
+        Largest residual that counts as zero.
+    maxiter : int
+
+    Returns
+    -------
+    Damped
+    """
     jacobian = jacfwd(f)
     dtype = x0.dtype
 

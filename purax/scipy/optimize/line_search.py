@@ -48,7 +48,7 @@ class _State(NamedTuple):
 
 
 def inner(x: Any, y: Any) -> Any:
-    """The inner product of vectors, a real scalar of their dtype; complex ones count as pairs of reals."""
+    """The inner product of the vectors x and y, a real scalar of their dtype; complex ones count as pairs of reals."""
     return pnp.real(pnp.dot(pnp.conj(x), y, precision="highest"))
 
 
@@ -92,6 +92,11 @@ def line_search(
         The first step to try.
     limit : int
         Half of the evaluations that are allowed.
+
+    Returns
+    -------
+    LineSearch
+        Its status: 0 found, 1 or 3 not, with or without an interval that holds a good step.
     """
     slope = inner(gradient, direction)
     noise = float(dtypes.finfo(value.dtype).eps) * abs(value)

@@ -73,6 +73,8 @@ def root(
     ------
     ShapeError
         `fun` does not return the shape of `x`.
+    ValueError
+        Another method.
 
     References
     ----------
@@ -177,6 +179,11 @@ def root_scalar(
     RootResults
         Without a change of sign in the bracket, `success` is False and `x` is NaN.
 
+    Raises
+    ------
+    ValueError
+        Both or neither of `bracket` and `x0`.
+
     Examples
     --------
     >>> round(float(root_scalar(lambda x: x**2 - 2, bracket=(0.0, 2.0)).x), 4)
@@ -246,6 +253,11 @@ def fixed_point(
     -------
     RootResults
         `fun` is `func(x) - x`.
+
+    Raises
+    ------
+    ShapeError
+        `func` does not return the shape of `x`.
 
     Examples
     --------

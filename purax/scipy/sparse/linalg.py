@@ -131,6 +131,11 @@ def cg(
     Returns
     -------
     (x, None)
+
+    Raises
+    ------
+    ValueError
+        `x0` has not the structure and shapes of `b`.
     """
 
     def run(operator: Any, b: Any, x0: Any, limit: Any, inverse: Any) -> Any:
@@ -159,7 +164,22 @@ def cg(
 def bicgstab(
     A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None, M: Any = None
 ) -> tuple[Any, None]:
-    """Solve A x = b by stabilized biconjugate gradients (van der Vorst, 1992). Parameters as in `cg`; A need not be Hermitian."""
+    """Solve A x = b by stabilized biconjugate gradients (van der Vorst, 1992); A need not be Hermitian.
+
+    Parameters
+    ----------
+    A, b, x0, tol, atol, maxiter, M
+        As in `cg`.
+
+    Returns
+    -------
+    (x, None)
+
+    Raises
+    ------
+    ValueError
+        `x0` has not the structure and shapes of `b`.
+    """
 
     def run(operator: Any, b: Any, x0: Any, limit: Any, inverse: Any) -> Any:
         goal = _limit(b, tol, atol)
@@ -226,7 +246,7 @@ def gmres(
     A: Any, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, restart: int = 20, maxiter: int | None = None,
     M: Any = None, solve_method: str = "batched",
 ) -> tuple[Any, None]:  # fmt: skip
-    """Solve A x = b by minimal residuals in Krylov spaces, begun anew after `restart` products. Other parameters as in `cg`.
+    """Solve A x = b by minimal residuals in Krylov spaces, begun anew after `restart` products.
 
     Parameters
     ----------
@@ -236,6 +256,17 @@ def gmres(
         Number of spaces at most.
     solve_method : "batched" or "incremental"
         Both names solve the small least-squares problem once per space.
+    A, b, x0, tol, atol, M
+        As in `cg`; the stopping rule goes by the preconditioned residual.
+
+    Returns
+    -------
+    (x, None)
+
+    Raises
+    ------
+    ValueError
+        Another `solve_method`, or `x0` has not the structure and shapes of `b`.
     """
     if solve_method not in ("batched", "incremental"):
         raise ValueError(f"gmres: solve_method is 'batched' or 'incremental', got {solve_method!r}")

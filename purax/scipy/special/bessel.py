@@ -84,6 +84,13 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
     Returns
     -------
     float[v + 1, ...]
+
+    Raises
+    ------
+    DTypeError
+        `z` is complex.
+    ValueError
+        `v` is negative.
     """
     z = pnp.asarray(z)
     (z,) = promote_inexact("bessel_jn", z)
@@ -149,6 +156,13 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: int | None = None, 
     Returns
     -------
     complex[...]
+
+    Raises
+    ------
+    DTypeError
+        `n` or `m` are not integers.
+    ValueError
+        `diff_n` is given.
     """
     if diff_n is not None:
         raise ValueError("sph_harm_y: diff_n is not taken; differentiate with purax.jvp or purax.grad")

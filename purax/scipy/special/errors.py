@@ -182,6 +182,10 @@ def log_ndtr(x: Any, series_order: int = 3) -> Any:
     x : float[...]
     series_order : int
         Not needed: values have all digits.
+
+    Returns
+    -------
+    float[...]
     """
     return apply(log_ndtr_p, x)
 

@@ -127,7 +127,13 @@ def gamma(x: Any) -> Any:
 
 
 def gammaln(x: Any) -> Any:
-    """Logarithm of |gamma(x)|: float[...] -> the same."""
+    """Logarithm of |gamma(x)|: float[...] -> the same.
+
+    Raises
+    ------
+    DTypeError
+        `x` is complex.
+    """
     (x,) = promote_inexact("gammaln", x)
     if dtypes.is_complex(x.aval.dtype):
         raise errors.DTypeError("gammaln takes no complex numbers; loggamma does")
@@ -140,7 +146,13 @@ def loggamma(x: Any) -> Any:
 
 
 def gammasgn(x: Any) -> Any:
-    """Sign of gamma(x); NaN at negative integers."""
+    """Sign of gamma(x); NaN at negative integers.
+
+    Raises
+    ------
+    DTypeError
+        `x` is complex.
+    """
     (x,) = promote_inexact("gammasgn", x)
     if dtypes.is_complex(x.aval.dtype):
         raise errors.DTypeError("gammasgn takes no complex numbers: they have no sign")
@@ -157,7 +169,7 @@ def digamma(x: Any) -> Any:
 
 
 def polygamma(n: Any, x: Any) -> Any:
-    """Derivative of order n, a whole number, of `digamma`."""
+    """The derivative of order n, a whole number, of `digamma` at x."""
     return apply(special.polygamma_p, n, x)
 
 
@@ -261,7 +273,20 @@ def beta(a: Any, b: Any) -> Any:
 
 
 def betainc(a: Any, b: Any, x: Any) -> Any:
-    """Regularized incomplete beta function; a, b >= 0 and x in [0, 1], else NaN."""
+    """Regularized incomplete beta function.
+
+    Parameters
+    ----------
+    a, b : float[...]
+        Not negative, else NaN.
+    x : float[...]
+        In [0, 1], else NaN.
+
+    Returns
+    -------
+    float[...]
+        The integral of t^(a - 1) (1 - t)^(b - 1) from 0 to x, over B(a, b).
+    """
     return apply(special.regularized_incomplete_beta_p, a, b, x)
 
 
@@ -290,6 +315,10 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
     N, k : real[...]
     repetition : bool
         Things may be chosen again.
+
+    Returns
+    -------
+    float[...]
     """
     N, k = promote_inexact("comb", N, k)
     if not repetition:
@@ -379,7 +408,13 @@ riemann_zeta_p = Elementwise(
 
 
 def bernoulli(n: int) -> Any:
-    """Bernoulli numbers B_0 to B_n, floats; n is a static int."""
+    """Bernoulli numbers B_0 to B_n, floats; n is a static int.
+
+    Raises
+    ------
+    ValueError
+        `n` is negative.
+    """
     n = operator.index(n)
     if n < 0:
         raise ValueError(f"bernoulli: n is the last index, at least 0, got {n}")

@@ -4,6 +4,12 @@
 The terms' derivatives to the parameters are summed along with the terms.
 
 Operands broadcast; results have their common shape and inexact dtype unless a function says otherwise.
+
+Parameters
+----------
+a, b, c : float[...]
+    Parameters; (a)_k is a (a + 1) ... (a + k - 1).
+x : float[...]
 """
 
 from __future__ import annotations

@@ -224,7 +224,13 @@ sici_p = Elementwise(
 
 
 def sici(x: Any) -> tuple[Any, Any]:
-    """Integral of sin(t) / t from 0 to x; Euler's constant + log|x| + the integral of (cos(t) - 1) / t from 0 to x."""
+    """Integral of sin(t) / t from 0 to x; Euler's constant + log|x| + the integral of (cos(t) - 1) / t from 0 to x.
+
+    Raises
+    ------
+    ValueError
+        `x` is complex.
+    """
     (x,) = promote_inexact("sici", x)
     if dtypes.is_complex(x.dtype):
         raise ValueError(f"sici takes real numbers, got {x.dtype}")

@@ -2,6 +2,17 @@
 """The Bernoulli distribution: 1 with probability p, else 0.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+Parameters
+----------
+k : real[...]
+    Outcome.
+q : real[...]
+    Probabilities.
+p : real[...]
+    Probability of 1; `cdf` and `ppf` give NaN outside [0, 1].
+loc : real[...]
+    Shift: k - loc is 0 or 1.
 """
 
 from __future__ import annotations

@@ -2,6 +2,17 @@
 """The beta distribution on [loc, loc + scale] with exponents a - 1 and b - 1.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The density is y^(a - 1) (1 - y)^(b - 1) / (B(a, b) scale) for 0 <= y <= 1.
+
+Parameters
+----------
+x : real[...]
+    Where to evaluate.
+a, b : real[...]
+    Positive.
+loc, scale : real[...]
+    Shift and stretch: y = (x - loc) / scale.
 """
 
 from __future__ import annotations

@@ -2,6 +2,19 @@
 """The beta-binomial distribution: successes in n trials whose probability is beta distributed.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The probability of k is C(n, y) B(y + a, n - y + b) / B(a, b) for 0 <= y <= n.
+
+Parameters
+----------
+k : real[...]
+    Successes.
+n : real[...]
+    Trials.
+a, b : real[...]
+    Of the beta distribution, positive.
+loc : real[...]
+    Shift: y = k - loc.
 """
 
 from __future__ import annotations

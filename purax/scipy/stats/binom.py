@@ -2,6 +2,19 @@
 """The binomial distribution: successes in n trials of probability p.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The probability of k is C(n, y) p^y (1 - p)^(n - y) for 0 <= y <= n.
+
+Parameters
+----------
+k : real[...]
+    Successes.
+n : real[...]
+    Trials.
+p : real[...]
+    Probability of a success.
+loc : real[...]
+    Shift: y = k - loc.
 """
 
 from __future__ import annotations

@@ -2,6 +2,17 @@
 """Cauchy's distribution around `loc` with half width `scale`.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The density is 1 / (pi scale (1 + y^2)).
+
+Parameters
+----------
+x : real[...]
+    Where to evaluate.
+q : real[...]
+    Probabilities.
+loc, scale : real[...]
+    Shift and stretch: y = (x - loc) / scale.
 """
 
 from __future__ import annotations

@@ -2,6 +2,17 @@
 """The chi-squared distribution of `df` degrees of freedom: that of a gamma variable of shape df / 2, doubled.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The density is y^(df / 2 - 1) exp(-y / 2) / (2^(df / 2) gamma(df / 2) scale) for y >= 0.
+
+Parameters
+----------
+x : real[...]
+    Where to evaluate.
+df : real[...]
+    Positive.
+loc, scale : real[...]
+    Shift and stretch: y = (x - loc) / scale.
 """
 
 from __future__ import annotations

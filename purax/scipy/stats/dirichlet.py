@@ -2,6 +2,15 @@
 """Dirichlet's distribution of vectors that sum to 1.
 
 Results have the inexact dtype of the operands, and the shape of `x` without its first axis.
+
+The density is gamma(sum alpha_i) times the product of x_i^(alpha_i - 1) / gamma(alpha_i).
+
+Parameters
+----------
+x : float[k, ...] or float[k - 1, ...]
+    Vectors along the first axis; the last entry may be left out.
+alpha : float[k]
+    Positive.
 """
 
 from __future__ import annotations
@@ -20,11 +29,10 @@ __all__ = ["logpdf", "pdf"]
 def logpdf(x: Any, alpha: Any) -> Any:
     """Logarithm of the density; -inf where the vector is not positive or does not sum to 1.
 
-    Parameters
-    ----------
-    x : float[k, ...] or float[k - 1, ...]
-        Vectors along the first axis; the last entry may be left out.
-    alpha : float[k]
+    Raises
+    ------
+    ValueError
+        `alpha` is no vector, or `x` has neither as many entries nor one fewer.
     """
     check_arraylike("dirichlet.logpdf", x, alpha)
     x, alpha = promote_dtypes_inexact(x, alpha)

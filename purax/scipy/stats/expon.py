@@ -2,6 +2,17 @@
 """The exponential distribution from `loc` on with mean `scale`.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The density is exp(-y) / scale for y >= 0.
+
+Parameters
+----------
+x : real[...]
+    Where to evaluate.
+q : real[...]
+    Probabilities.
+loc, scale : real[...]
+    Shift and stretch: y = (x - loc) / scale.
 """
 
 from __future__ import annotations

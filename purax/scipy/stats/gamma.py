@@ -2,6 +2,17 @@
 """The gamma distribution of shape a, from `loc` on, with scale `scale`.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The density is y^(a - 1) exp(-y) / (gamma(a) scale) for y >= 0.
+
+Parameters
+----------
+x : real[...]
+    Where to evaluate.
+a : real[...]
+    Positive.
+loc, scale : real[...]
+    Shift and stretch: y = (x - loc) / scale.
 """
 
 from __future__ import annotations

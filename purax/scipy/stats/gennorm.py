@@ -2,6 +2,15 @@
 """The generalized normal distribution, with density proportional to exp(-|x|^beta).
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The density is beta exp(-|x|^beta) / (2 gamma(1 / beta)).
+
+Parameters
+----------
+x : real[...]
+    Where to evaluate.
+beta : real[...]
+    Positive: 1 is the Laplace distribution, 2 a normal one.
 """
 
 from __future__ import annotations

@@ -2,6 +2,17 @@
 """The geometric distribution: trials of probability p until the first success.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The probability of k is p (1 - p)^(y - 1) for y >= 1.
+
+Parameters
+----------
+k : real[...]
+    Trials up to and with the first success.
+p : real[...]
+    Probability of a success.
+loc : real[...]
+    Shift: y = k - loc.
 """
 
 from __future__ import annotations

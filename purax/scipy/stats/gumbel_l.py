@@ -2,6 +2,17 @@
 """Gumbel's distribution of minima, with mode `loc` and scale `scale`; NaN unless scale > 0.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The density is exp(y - exp(y)) / scale.
+
+Parameters
+----------
+x : real[...]
+    Where to evaluate.
+p : real[...]
+    Probabilities.
+loc, scale : real[...]
+    Shift and stretch: y = (x - loc) / scale.
 """
 
 from __future__ import annotations

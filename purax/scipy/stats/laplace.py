@@ -2,6 +2,15 @@
 """Laplace's distribution around `loc` with mean distance `scale`.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The density is exp(-|y|) / (2 scale).
+
+Parameters
+----------
+x : real[...]
+    Where to evaluate.
+loc, scale : real[...]
+    Shift and stretch: y = (x - loc) / scale.
 """
 
 from __future__ import annotations

@@ -2,6 +2,15 @@
 """The logistic distribution around `loc` with scale `scale`.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The density is exp(-y) / ((1 + exp(-y))^2 scale).
+
+Parameters
+----------
+x : real[...]
+    Where to evaluate; probabilities for `ppf` and `isf`.
+loc, scale : real[...]
+    Shift and stretch: y = (x - loc) / scale.
 """
 
 from __future__ import annotations

@@ -2,6 +2,17 @@
 """The multinomial distribution: counts of outcomes in n trials.
 
 Results have the inexact dtype of the operands, and the shape of `x` without its last axis.
+
+The probability of counts is n! times the product of p_i^x_i / x_i!.
+
+Parameters
+----------
+x : real[..., k]
+    Counts.
+n : int[...]
+    Trials: the probability is 0 unless the counts add up to it.
+p : float[..., k]
+    Probabilities of the outcomes.
 """
 
 from __future__ import annotations
@@ -18,15 +29,7 @@ __all__ = ["logpmf", "pmf"]
 
 
 def logpmf(x: Any, n: Any, p: Any) -> Any:
-    """Logarithm of the probability of counts.
-
-    Parameters
-    ----------
-    x : real[..., k]
-    n : int[...]
-        -inf where it is not the sum of the counts.
-    p : float[..., k]
-    """
+    """Logarithm of the probability of counts."""
     check_arraylike("multinomial.logpmf", x, n, p)
     (p,) = promote_dtypes_inexact(p)
     x, n = (pnp.asarray(v).astype(p.dtype) for v in (x, n))

@@ -2,6 +2,15 @@
 """The normal distribution of vectors.
 
 Results have the inexact dtype of the operands, and the shape of `x` without its last axis.
+
+The density is exp(-(x - mean)^T cov^-1 (x - mean) / 2) / sqrt(det(2 pi cov)).
+
+Parameters
+----------
+x : float[..., n]
+mean : float[] or float[..., n]
+cov : float[] or float[..., n, n]
+    Positive definite; a scalar times the identity.
 """
 
 from __future__ import annotations
@@ -21,11 +30,16 @@ def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Any:
 
     Parameters
     ----------
-    x : float[..., n]
-    mean : float[] or float[..., n]
-    cov : float[] or float[..., n, n]
-        Positive definite; a scalar times the identity.
     allow_singular : None
+
+    Returns
+    -------
+    float[...]
+
+    Raises
+    ------
+    ValueError
+        `allow_singular` is given, or `cov` is not of the size of the vectors.
     """
     if allow_singular is not None:
         raise ValueError("multivariate_normal.logpdf takes no allow_singular: singular covariances have no density")

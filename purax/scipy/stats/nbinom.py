@@ -2,6 +2,19 @@
 """The negative binomial distribution: failures before n successes of probability p.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The probability of k is gamma(y + n) / (gamma(n) y!) p^n (1 - p)^y for y >= 0.
+
+Parameters
+----------
+k : real[...]
+    Failures.
+n : real[...]
+    Successes, positive.
+p : real[...]
+    Probability of a success.
+loc : real[...]
+    Shift: y = k - loc.
 """
 
 from __future__ import annotations

@@ -2,6 +2,17 @@
 """The normal distribution with mean `loc` and standard deviation `scale`.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The density is exp(-y^2 / 2) / (sqrt(2 pi) scale).
+
+Parameters
+----------
+x : real[...]
+    Where to evaluate.
+q : real[...]
+    Probabilities.
+loc, scale : real[...]
+    Shift and stretch: y = (x - loc) / scale.
 """
 
 from __future__ import annotations

@@ -2,6 +2,19 @@
 """Pareto's distribution, from loc + scale on, with exponent b.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The density is b y^-(b + 1) / scale for y >= 1.
+
+Parameters
+----------
+x : real[...]
+    Where to evaluate.
+q : real[...]
+    Probabilities.
+b : real[...]
+    Positive.
+loc, scale : real[...]
+    Shift and stretch: y = (x - loc) / scale.
 """
 
 from __future__ import annotations

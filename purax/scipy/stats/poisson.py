@@ -2,6 +2,17 @@
 """Poisson's distribution of mean mu.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The probability of k is mu^y exp(-mu) / y! for whole y >= 0.
+
+Parameters
+----------
+k : real[...]
+    Counts.
+mu : real[...]
+    Mean.
+loc : real[...]
+    Shift: y = k - loc.
 """
 
 from __future__ import annotations
@@ -41,7 +52,7 @@ def cdf(k: Any, mu: Any, loc: Any = 0) -> Any:
 
 
 def entropy(mu: Any, loc: Any = 0) -> Any:
-    """Entropy: its sum up to a mean of 100, an asymptotic series beyond; NaN for negative means."""
+    """Entropy: its sum up to a mean of 100, an asymptotic series beyond; NaN for negative means. `loc` changes nothing."""
     mu, _ = promote_inexact("poisson.entropy", mu, loc)
     near = (mu > 0) & (mu < 100)
     small, large = pnp.where(near, mu, 1), pnp.where(mu < 100, 100, mu)

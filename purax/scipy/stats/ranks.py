@@ -112,6 +112,11 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_po
     Returns
     -------
     float[...]
+
+    Raises
+    ------
+    ValueError
+        An unknown method or nan_policy.
     """
     if method not in ("average", "min", "max", "dense", "ordinal"):
         raise ValueError(f"unknown method '{method}'")
@@ -137,6 +142,15 @@ def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagat
         What is taken off the number of elements in the variance.
     nan_policy : "propagate" or "omit"
     keepdims : bool
+
+    Returns
+    -------
+    float array of the inexact dtype of `a`
+
+    Raises
+    ------
+    ValueError
+        An unknown nan_policy.
     """
     check_arraylike("sem", a)
     if nan_policy not in ("propagate", "omit"):

@@ -2,6 +2,17 @@
 """Student's distribution of `df` degrees of freedom, around `loc` with scale `scale`.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The density is (1 + y^2 / df)^(-(df + 1) / 2) / (sqrt(df) B(1/2, df / 2) scale).
+
+Parameters
+----------
+x : real[...]
+    Where to evaluate.
+df : real[...]
+    Positive.
+loc, scale : real[...]
+    Shift and stretch: y = (x - loc) / scale.
 """
 
 from __future__ import annotations

@@ -2,6 +2,17 @@
 """The normal distribution, cut to [loc + a scale, loc + b scale].
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The density is that of `norm` over the probability of [a, b], inside; NaN unless b > a.
+
+Parameters
+----------
+x : real[...]
+    Where to evaluate.
+a, b : real[...]
+    Limits, in units of `scale` from `loc`.
+loc, scale : real[...]
+    Shift and stretch: y = (x - loc) / scale.
 """
 
 from __future__ import annotations

@@ -2,6 +2,17 @@
 """The uniform distribution on [loc, loc + scale].
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The density is 1 / scale for 0 <= y <= 1.
+
+Parameters
+----------
+x : real[...]
+    Where to evaluate.
+q : real[...]
+    Probabilities.
+loc, scale : real[...]
+    Shift and stretch: y = (x - loc) / scale.
 """
 
 from __future__ import annotations

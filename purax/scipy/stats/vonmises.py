@@ -2,6 +2,14 @@
 """Von Mises' distribution of angles around 0 with concentration kappa; NaN for negative kappa.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The density is exp(kappa cos(x)) / (2 pi I_0(kappa)).
+
+Parameters
+----------
+x : real[...]
+    Where to evaluate.
+kappa : real[...]
 """
 
 from __future__ import annotations

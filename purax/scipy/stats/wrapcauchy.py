@@ -2,6 +2,14 @@
 """Cauchy's distribution wrapped around the circle, on [0, 2 pi], with 0 < c < 1.
 
 Operands are real and broadcast; results have their common shape and inexact dtype.
+
+The density is (1 - c^2) / (2 pi (1 + c^2 - 2 c cos(x))).
+
+Parameters
+----------
+x : real[...]
+    Where to evaluate.
+c : real[...]
 """
 
 from __future__ import annotations
