@@ -22,11 +22,11 @@ ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOT = ROOT / "docs" / "api.txt"
 # Words that tell what a result is.
 RESULTS = re.compile(
-    r"dtype|shape|boolean|integer|index|indices|float|inexact|text|list|tuple|vector of|matrix|namespace|whether|view|array like",
+    r"dtype|shape|boolean|integer|index|indices|float|inexact|text|list|tuple|vector of|matrix|namespace|whether|view|array like|scalar|\bbool\b|\bint\d*\b",
     re.IGNORECASE,
 )
 # Layers whose public functions tell everything.
-TOLD = {"nn", "scipy"}
+TOLD = {"nn", "primitives", "scipy"}
 RULES = ("infer", "reference", "jvp", "transpose", "batch", "lower", "linearize")
 
 

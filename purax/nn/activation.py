@@ -69,8 +69,7 @@ def sigmoid(x: Any) -> Any:
 
     Examples
     --------
-    >>> from purax import nn
-    >>> print(nn.sigmoid(0.0))
+    >>> print(purax.nn.sigmoid(0.0))
     0.5
     """
     return elementwise.logistic(_inexact("sigmoid", x))
@@ -129,9 +128,7 @@ def sparse_plus(x: Any) -> Any:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from purax import nn
-    >>> nn.sparse_plus(np.array([-2.0, 0.0, 2.0], np.float32)).tolist()
+    >>> purax.nn.sparse_plus(np.array([-2.0, 0.0, 2.0], np.float32)).tolist()
     [0.0, 0.25, 2.0]
     """
     x = _inexact("sparse_plus", x)

@@ -58,6 +58,6 @@ optimization_barrier_p = OptimizationBarrier("optimization_barrier")
 
 
 def optimization_barrier(operand: Any, /) -> Any:
-    """Return the pytree of arrays as it is; the compiler neither moves nor merges work across it."""
+    """Return the pytree of arrays as it is, shapes and dtypes too; the compiler neither moves nor merges work across it."""
     leaves, structure = tree.flatten(operand)
     return tree.unflatten(structure, optimization_barrier_p.bind(*leaves))

@@ -14,19 +14,19 @@ __all__ = ["LinearUnary", "add_tangents", "instantiate", "is_linear", "zeros_of"
 
 
 def zeros_of(x: Any) -> Any:
-    """Zeros of the type of a value or aval, named axes included."""
+    """Zeros of the shape and dtype of a value or aval, named axes included."""
     aval = x if isinstance(x, ShapedArray) else aval_of(x)
     zeros = shape.full_like_aval(aval, 0)
     return collective.pvary_p.bind1(zeros, axes=tuple(sorted(aval.varying, key=str))) if aval.varying else zeros
 
 
 def instantiate(tangent: Any, primal: Any) -> Any:
-    """`tangent`, or explicit zeros of the type of `primal` when it is the symbolic zero."""
+    """`tangent`, or explicit zeros of the shape and dtype of `primal` when it is the symbolic zero."""
     return zeros_of(aval_of(primal)) if tangent is None else tangent
 
 
 def add_tangents(a: Any, b: Any) -> Any:
-    """Sum of two tangents, either of which may be the symbolic zero."""
+    """Sum of two tangents a and b of one shape and dtype, either of which may be the symbolic zero, as their sum then is."""
     if a is None:
         return b
     if b is None:

@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logic and bits: and, or, xor, not, shifts, counts, the high half of products."""
+"""Logic and bits: and, or, xor, not, shifts, counts, the high half of products.
+
+Results have the operands' common dtype and shape.
+
+Parameters
+----------
+x, y : bool[...] or integer[...]
+    As the operands of `add`; bool for and, or, xor, not only.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,21 @@
 """Indices outside of an axis: the one rule for `x[i]`, `.at`, `take`, and slices at dynamic places.
 
 What Python or NumPy knows is checked at once. What lies on a device is not waited for, unless `debug_bounds` is on.
+
+Parameters
+----------
+index : int
+values : int array
+    Indices.
+axis : int
+size : int
+    Of the axis.
+wrap : bool
+    Negative indices count from the end.
+fix : str
+    What to do instead, for the message.
+what : str
+    What is out of bounds, for the message.
 """
 
 from __future__ import annotations
@@ -21,14 +36,25 @@ __all__ = ["check_device", "check_known", "check_window", "out_of_bounds"]
 
 
 def out_of_bounds(index: int, axis: int, size: int, fix: str = "", what: str = "index") -> errors.IndexOutOfBoundsError:
-    """The error for an index."""
+    """The error for an index.
+
+    Returns
+    -------
+    IndexOutOfBoundsError
+    """
     return errors.IndexOutOfBoundsError(
         errors.explain(f"{what} {index} is out of bounds for axis {axis} with size {size}, at {here()}.", fix=fix)
     )
 
 
 def check_known(values: Any, axis: int, size: Any, wrap: bool = True, fix: str = "") -> None:
-    """Raise IndexOutOfBoundsError if one of these integers is outside; negative ones count from the end if `wrap`."""
+    """Raise IndexOutOfBoundsError if one of these integers is outside; negative ones count from the end if `wrap`.
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        An index is outside.
+    """
     values = np.asarray(values)
     if values.size and type(size) is not Dim:
         lowest = -size if wrap else 0
@@ -38,7 +64,13 @@ def check_known(values: Any, axis: int, size: Any, wrap: bool = True, fix: str =
 
 
 def check_device(values: Any, axis: int, size: int, wrap: bool = True, fix: str = "") -> None:
-    """The same for an Array or Tracer where `debug_bounds` is on; elements that are not known yet are checked when they are."""
+    """The same for an Array or Tracer where `debug_bounds` is on; elements that are not known yet are checked when they are.
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        An index that is known is outside.
+    """
     if not settings().debug_bounds:
         return
     known = _known(values)
@@ -49,7 +81,19 @@ def check_device(values: Any, axis: int, size: int, wrap: bool = True, fix: str 
 
 
 def check_window(start: Any, axis: int, size: Any, length: Any, wrap: bool) -> None:
-    """Raise IndexOutOfBoundsError if a slice of `length` elements would leave the axis at a known start."""
+    """Raise IndexOutOfBoundsError if a slice of `length` elements would leave the axis at a known start.
+
+    Parameters
+    ----------
+    start : int or integer scalar
+    length : int
+        Of the slice.
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        The slice would leave the axis.
+    """
     known = start if isinstance(start, (int, np.integer)) else _known(start) if settings().debug_bounds else None
     if type(size) is Dim or type(length) is Dim:  # known at the call, when the start is moved as arrays are
         return

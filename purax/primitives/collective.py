@@ -5,6 +5,13 @@ Types say over which named axes a value may differ (`aval.varying`). A sum over 
 varies where an operand does. Transposition follows from the types alone, see docs/design/005-varying-axes.md: the transpose of
 `psum` marks the cotangent as varying, and `settle` sums the cotangent of a value that does not vary over an axis but was used
 in an operation that does.
+
+Parameters
+----------
+axis_name : hashable, or tuple of them
+    Names of mapped axes; NameError if one is not in scope.
+axis_index_groups : sequence of sequences of int, optional
+    Lanes that work among themselves, each in one group, groups of one size; else ValueError.
 """
 
 from __future__ import annotations
@@ -555,7 +562,16 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
 
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """Mean over the lanes of one or more named axes; parameters as for `psum`."""
+    """Mean over the lanes of one or more named axes, in float32 for integers.
+
+    Parameters
+    ----------
+    x : pytree of arrays
+
+    Returns
+    -------
+    pytree like `x`
+    """
     names, numbers = _split_names(axis_name)
     _groups(axis_index_groups, names)
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
@@ -574,12 +590,12 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
 
 def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """Maximum over the lanes of one or more named axes; parameters as for `psum`."""
+    """Maximum over the lanes of one or more named axes; dtypes and shapes stay as they are."""
     return _reduced(pmax_p, x, axis_name, axis_index_groups, reduction.reduce_max, lambda leaf, size: leaf)
 
 
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """Minimum over the lanes of one or more named axes; parameters as for `psum`."""
+    """Minimum over the lanes of one or more named axes; dtypes and shapes stay as they are."""
     return _reduced(pmin_p, x, axis_name, axis_index_groups, reduction.reduce_min, lambda leaf, size: leaf)
 
 
@@ -592,6 +608,10 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     axis_name : hashable
     perm : sequence of (source, target)
         No lane twice as a target or as a source; lanes that are no target get zeros.
+
+    Returns
+    -------
+    pytree like `x`
 
     Raises
     ------
@@ -610,7 +630,23 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
-    """Lane i gets the value of lane `perm[i]`."""
+    """Lane i gets the value of lane `perm[i]`.
+
+    Parameters
+    ----------
+    x : pytree of arrays
+    perm : sequence of int
+        A permutation of the lanes.
+
+    Returns
+    -------
+    pytree like `x`
+
+    Raises
+    ------
+    ValueError
+        `perm` is no permutation.
+    """
     if set(perm) != set(range(len(perm))):
         raise ValueError(f"`perm` does not represent a permutation: {perm}")
     return ppermute(x, axis_name, [(source, target) for target, source in enumerate(perm)])
@@ -635,6 +671,11 @@ def all_gather(
     Returns
     -------
     pytree like `x`
+
+    Raises
+    ------
+    ValueError
+        Another `to`.
     """
     if to not in ("varying", "invarying"):
         raise ValueError(f"all_gather: to must be 'varying' or 'invarying', got {to!r}")
@@ -669,6 +710,15 @@ def psum_scatter(
         The axis that is divided among the lanes.
     tiled : bool
         Keep the axis, shorter; otherwise its size must be the number of lanes, and it goes.
+
+    Returns
+    -------
+    pytree like `x`, with `scatter_dimension` shorter or gone
+
+    Raises
+    ------
+    ValueError
+        Without `tiled`, a size that is not the number of lanes.
     """
     names, _ = _split_names(axis_name)
     rows = _groups(axis_index_groups, names)
@@ -701,6 +751,17 @@ def all_to_all(
     split_axis, concat_axis : int
     tiled : bool
         Otherwise `split_axis`, of as many elements as there are lanes, goes, and `concat_axis` is new.
+
+    Returns
+    -------
+    pytree like `x`
+
+    Raises
+    ------
+    ValueError
+        Without `tiled`, a size that is not the number of lanes.
+    ShapeError
+        With `tiled`, a size that they do not divide.
     """
     names, _ = _split_names(axis_name)
     rows = _groups(axis_index_groups, names)
@@ -752,12 +813,32 @@ def _in_turn(x: Any, names: tuple[Any, ...], split: int, joined: int, size: int)
 
 
 def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:
-    """Exchange the mapped axis with an axis of the array of the same size."""
+    """Exchange the mapped axis with an axis of the array of the same size.
+
+    Parameters
+    ----------
+    x : pytree of arrays
+    axis : int
+
+    Returns
+    -------
+    pytree like `x`
+    """
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 
 def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
-    """The value of lane `source`, in every lane."""
+    """The value of lane `source`, in every lane.
+
+    Parameters
+    ----------
+    x : pytree of arrays
+    source : int
+
+    Returns
+    -------
+    pytree like `x`
+    """
     here = comparison.eq(axis_index(axis_name), np.int32(source))
 
     def sent(leaf: Any) -> Any:
@@ -800,7 +881,7 @@ def axis_size(axis_name: Any) -> int:
 
 
 def pvary(x: Any, axis_name: Any) -> Any:
-    """The same values, counted as different in each lane: what is differentiated by them is each lane's own."""
+    """The same values, dtypes and shapes, counted as different in each lane: what is differentiated by them is each lane's own."""
     names, _ = _split_names(axis_name)
 
     def marked(leaf: Any) -> Any:
@@ -812,6 +893,15 @@ def pvary(x: Any, axis_name: Any) -> Any:
 
 def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     """The same values with another type: ``to="varying"`` is `pvary`.
+
+    Parameters
+    ----------
+    x : pytree of arrays
+    to : "varying"
+
+    Returns
+    -------
+    pytree like `x`
 
     Raises
     ------

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons, tests, and choices by them."""
+"""Comparisons, tests, and choices by them.
+
+Parameters
+----------
+x, y : array[...]
+    As the operands of `add`, or bool.
+"""
 
 from __future__ import annotations
 
@@ -265,27 +271,27 @@ def eq(x: Any, y: Any) -> Any:
 
 
 def ne(x: Any, y: Any) -> Any:
-    """Whether each pair of elements differs. Operands as in `add`."""
+    """Whether each pair of elements differs: any[...], any[...] -> bool[...]. Operands as in `add`."""
     return ne_p.bind1(*operands.coerce("ne", x, y))
 
 
 def lt(x: Any, y: Any) -> Any:
-    """`x < y` of each pair of elements, not complex. Operands as in `add`."""
+    """`x < y` of each pair of elements, not complex; the result is bool[...]. Operands as in `add`."""
     return lt_p.bind1(*operands.coerce("lt", x, y))
 
 
 def le(x: Any, y: Any) -> Any:
-    """`x <= y` of each pair of elements, not complex. Operands as in `add`."""
+    """`x <= y` of each pair of elements, not complex; the result is bool[...]. Operands as in `add`."""
     return le_p.bind1(*operands.coerce("le", x, y))
 
 
 def gt(x: Any, y: Any) -> Any:
-    """`x > y` of each pair of elements, not complex. Operands as in `add`."""
+    """`x > y` of each pair of elements, not complex; the result is bool[...]. Operands as in `add`."""
     return gt_p.bind1(*operands.coerce("gt", x, y))
 
 
 def ge(x: Any, y: Any) -> Any:
-    """`x >= y` of each pair of elements, not complex. Operands as in `add`."""
+    """`x >= y` of each pair of elements, not complex; the result is bool[...]. Operands as in `add`."""
     return ge_p.bind1(*operands.coerce("ge", x, y))
 
 
@@ -321,7 +327,17 @@ def select_n(which: Any, *cases: Any) -> Any:
 
 
 def select(pred: Any, on_true: Any, on_false: Any) -> Any:
-    """`on_true` where `pred` holds, else `on_false`; shapes and dtypes as in `select_n`."""
+    """`on_true` where `pred` holds, else `on_false`; shapes and dtypes as in `select_n`.
+
+    Parameters
+    ----------
+    pred : bool[...]
+    on_true, on_false : array[...]
+
+    Returns
+    -------
+    array of the cases' shape and dtype
+    """
     return select_n(pred, on_false, on_true)
 
 

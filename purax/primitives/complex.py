@@ -75,7 +75,7 @@ def complex(x: Any, y: Any) -> Any:
 
 
 def conj(x: Any) -> Any:
-    """Complex conjugate of each element; a real operand becomes complex."""
+    """Complex conjugate of each element; a real operand becomes complex: inexact[...] -> complex[...]."""
     x = operands.lift(x)
     if not dtypes.is_complex(x.aval.dtype):
         x = cast.convert_element_type_p.bind1(x, new_dtype=dtypes.to_complex(x.aval.dtype), weak_type=x.aval.weak_type)

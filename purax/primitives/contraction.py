@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of arrays summed over shared axes: `dot_general` and the functions built on it.
 
+Parameters
+----------
+out_sharding : optional
+    Without effect; `with_sharding_constraint` lays results out.
+
 Notes
 -----
 Gradients are kept in *natural form*: of the two orders of operands that give a cotangent, the one whose result lies in memory as
@@ -384,6 +389,21 @@ def dot(
     """Product of vectors and matrices, or `dot_general` when `dimension_numbers` are given.
 
     Without `dimension_numbers` both operands have one or two axes; the last of `lhs` meets the first of `rhs`.
+
+    Parameters
+    ----------
+    lhs, rhs : arrays
+    dimension_numbers, precision, preferred_element_type
+        As in `dot_general`.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ShapeError
+        Sizes that do not fit, or other ranks.
     """
     if dimension_numbers is None:
         left, right = aval_of(lhs), aval_of(rhs)
@@ -396,7 +416,24 @@ def dot(
 
 
 def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:
-    """Matrix product over the last two axes, for each index of the leading axes (equal in both)."""
+    """Matrix product over the last two axes, for each index of the leading axes (equal in both).
+
+    Parameters
+    ----------
+    lhs : array[..., m, k]
+    rhs : array[..., k, n]
+    precision
+        As in `dot_general`.
+
+    Returns
+    -------
+    array[..., m, n]
+
+    Raises
+    ------
+    ShapeError
+        Ranks that differ or are below 2, or sizes that do not fit.
+    """
     left, right = aval_of(lhs), aval_of(rhs)
     if left.ndim < 2 or right.ndim < 2 or left.ndim != right.ndim:
         raise errors.ShapeError(

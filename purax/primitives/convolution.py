@@ -399,6 +399,10 @@ def conv_dimension_numbers(lhs_shape: Any, rhs_shape: Any, dimension_numbers: An
         Letters of lhs, rhs and out: N batch, C feature, O and I output and input feature of the kernel, other letters spatial,
         such as ``("NHWC", "HWIO", "NHWC")``. None is ``("NCHW", "OIHW", "NCHW")`` for any number of spatial axes.
 
+    Returns
+    -------
+    ConvDimensionNumbers
+
     Raises
     ------
     ShapeError
@@ -424,7 +428,22 @@ def conv_dimension_numbers(lhs_shape: Any, rhs_shape: Any, dimension_numbers: An
 
 
 def conv_general_permutations(dimension_numbers: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Axes of lhs, rhs and out in the order (batch, feature, spatial as in rhs) from three strings of letters."""
+    """Axes of lhs, rhs and out in the order (batch, feature, spatial as in rhs) from three strings of letters.
+
+    Returns
+    -------
+    (tuple of int, tuple of int, tuple of int)
+
+    Raises
+    ------
+    ShapeError
+        A letter is missing or occurs twice, or the spatial letters differ.
+
+    Examples
+    --------
+    >>> purax.lax.conv_general_permutations(("NHWC", "HWIO", "NHWC"))
+    ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+    """
     lhs, rhs, out = dimension_numbers
     for part, (first, second) in ((lhs, "NC"), (rhs, "OI"), (out, "NC")):
         if part.count(first) != 1 or part.count(second) != 1 or len(set(part)) != len(part):
@@ -442,7 +461,28 @@ def conv_general_permutations(dimension_numbers: Any) -> tuple[tuple[int, ...], 
 
 
 def padtype_to_pads(in_shape: Any, window_shape: Any, window_strides: Any, padding: Any) -> list[tuple[int, int]]:
-    """(low, high) padding per axis of "VALID", "SAME" (the odd element goes high) or "SAME_LOWER" (low)."""
+    """(low, high) padding per axis of "VALID", "SAME" (the odd element goes high) or "SAME_LOWER" (low).
+
+    Parameters
+    ----------
+    in_shape, window_shape, window_strides : sequence of int
+        Along the spatial axes; a dilated window counts with its gaps.
+    padding : str
+
+    Returns
+    -------
+    list of (int, int)
+
+    Raises
+    ------
+    ShapeError
+        Another padding, or strides below 1.
+
+    Examples
+    --------
+    >>> purax.lax.padtype_to_pads((5,), (2,), (2,), "SAME")
+    [(0, 1)]
+    """
     kind = getattr(padding, "name", padding)
     kind = kind.upper() if isinstance(kind, str) else kind
     if kind == "VALID":
@@ -501,6 +541,8 @@ def conv_general_dilated(
         Groups of features (batch elements) that are convolved apart, each with its share of the output features.
     precision, preferred_element_type
         As in `dot_general`.
+    out_sharding : optional
+        Without effect.
 
     Returns
     -------

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms of convolution built on `conv_general_dilated`: plain, transposed, patches, and with a kernel for each place."""
+"""Forms of convolution built on `conv_general_dilated`: plain, transposed, patches, and with a kernel for each place.
+
+Parameters
+----------
+precision, preferred_element_type
+    As in `dot_general`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +32,19 @@ def conv(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Any:
-    """Convolution of (batch, features, *spatial) with (output features, features, *spatial)."""
+    """Convolution of (batch, features, *spatial) with (output features, features, *spatial).
+
+    Parameters
+    ----------
+    lhs : array[b, f, ...]
+    rhs : array[o, f, ...]
+    window_strides : sequence of int
+    padding : "VALID", "SAME" or "SAME_LOWER"
+
+    Returns
+    -------
+    array[b, o, ...]
+    """
     return convolution.conv_general_dilated(
         lhs, rhs, window_strides, padding, precision=precision, preferred_element_type=preferred_element_type
     )
@@ -36,7 +54,20 @@ def conv_with_general_padding(
     lhs: Any, rhs: Any, window_strides: Sequence[int], padding: Any, lhs_dilation: Sequence[int] | None,
     rhs_dilation: Sequence[int] | None, precision: Any = None, preferred_element_type: Any = None,
 ) -> Any:  # fmt: skip
-    """`conv` with explicit padding and dilation."""
+    """`conv` with explicit padding and dilation.
+
+    Parameters
+    ----------
+    lhs : array[b, f, ...]
+    rhs : array[o, f, ...]
+    window_strides : sequence of int
+    padding : str or sequence of (low, high)
+    lhs_dilation, rhs_dilation : sequence of int or None
+
+    Returns
+    -------
+    array[b, o, ...]
+    """
     return convolution.conv_general_dilated(
         lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, precision=precision,
         preferred_element_type=preferred_element_type,
@@ -80,10 +111,16 @@ def conv_transpose(
         See `conv_dimension_numbers`.
     transpose_kernel : bool
         Reverse the kernel and swap its features: the gradient of the forward convolution with `rhs`.
+    use_consistent_padding : bool
 
     Returns
     -------
     array
+
+    Raises
+    ------
+    ShapeError
+        An unknown padding, or a rank without default dimension numbers.
     """
     left, right = aval_of(lhs), aval_of(rhs)
     if dimension_numbers is None:
@@ -118,6 +155,15 @@ def conv_general_dilated_patches(
     preferred_element_type: Any = None,
 ) -> Any:  # fmt: skip
     """The windows that a convolution would see.
+
+    Parameters
+    ----------
+    lhs : array
+        By default (batch, features, *spatial).
+    filter_shape : sequence of int
+        Sizes of a window along the spatial axes.
+    window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers
+        As in `conv_general_dilated`.
 
     Returns
     -------
@@ -174,6 +220,17 @@ def conv_general_dilated_local(
     ----------
     rhs : array
         By default (output features, features * prod(filter_shape), *spatial of the result).
+    lhs : array
+        By default (batch, features, *spatial).
+    filter_shape : sequence of int
+        Sizes of a window along the spatial axes.
+    window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers
+        As in `conv_general_dilated`.
+
+    Returns
+    -------
+    array
+        By default (batch, output features, *spatial).
     """
     left, right = aval_of(lhs), aval_of(rhs)
     dims = convolution.conv_dimension_numbers(left.shape, right.shape, dimension_numbers)
@@ -196,7 +253,24 @@ def conv_general_dilated_local(
 def conv_shape_tuple(
     lhs_shape: Any, rhs_shape: Any, strides: Any, pads: Any, batch_group_count: int = 1
 ) -> tuple[int, ...]:
-    """Shape of `conv` with padding by name or pairs, for (batch, features, ...) and (output features, features, ...)."""
+    """Shape of `conv` with padding by name or pairs, for (batch, features, ...) and (output features, features, ...).
+
+    Parameters
+    ----------
+    lhs_shape, rhs_shape : sequence of int
+    strides : sequence of int
+    pads : str or sequence of (low, high)
+    batch_group_count : int
+
+    Returns
+    -------
+    tuple of int
+
+    Examples
+    --------
+    >>> purax.lax.conv_shape_tuple((8, 3, 28, 28), (16, 3, 5, 5), (2, 2), "SAME")
+    (8, 16, 14, 14)
+    """
     if isinstance(pads, str):
         pads = convolution.padtype_to_pads(lhs_shape[2:], rhs_shape[2:], strides, pads)
     spatial = [
@@ -209,7 +283,19 @@ def conv_shape_tuple(
 def conv_general_shape_tuple(
     lhs_shape: Any, rhs_shape: Any, window_strides: Any, padding: Any, dimension_numbers: Any
 ) -> tuple[int, ...]:
-    """Shape of `conv_general_dilated` without dilation, for dimension numbers by letters."""
+    """Shape of `conv_general_dilated` without dilation, for dimension numbers by letters.
+
+    Parameters
+    ----------
+    lhs_shape, rhs_shape : sequence of int
+    window_strides : sequence of int
+    padding : str or sequence of (low, high)
+    dimension_numbers : (str, str, str)
+
+    Returns
+    -------
+    tuple of int
+    """
     lhs, rhs, out = convolution.conv_general_permutations(dimension_numbers)
     found = conv_shape_tuple([lhs_shape[i] for i in lhs], [rhs_shape[i] for i in rhs], window_strides, padding)
     return tuple(found[i] for i in shape.inverse_permutation(out))
@@ -218,7 +304,19 @@ def conv_general_shape_tuple(
 def conv_transpose_shape_tuple(
     lhs_shape: Any, rhs_shape: Any, window_strides: Any, padding: Any, dimension_numbers: Any
 ) -> tuple[int, ...]:
-    """Shape of `conv_transpose`, for dimension numbers by letters."""
+    """Shape of `conv_transpose`, for dimension numbers by letters.
+
+    Parameters
+    ----------
+    lhs_shape, rhs_shape : sequence of int
+    window_strides : sequence of int
+    padding : "SAME", "VALID" or sequence of (low, high)
+    dimension_numbers : (str, str, str)
+
+    Returns
+    -------
+    tuple of int
+    """
     lhs, rhs, out = convolution.conv_general_permutations(dimension_numbers)
     sizes, kernel = [lhs_shape[i] for i in lhs], [rhs_shape[i] for i in rhs]
     if isinstance(padding, str):

@@ -373,25 +373,80 @@ def _run(primitive: Any, operand: Any, axis: int, reverse: bool) -> Any:
 
 
 def cumsum(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
-    """Running sum along `axis`, from the end if `reverse`; of the operand's shape and dtype."""
+    """Running sum along `axis`, from the end if `reverse`; of the operand's shape and dtype.
+
+    Parameters
+    ----------
+    operand : array[...]
+    axis : int
+    reverse : bool
+
+    Returns
+    -------
+    array like the operand
+    """
     return _run(cumsum_p, operand, axis, reverse)
 
 
 def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
-    """Running product along `axis`, from the end if `reverse`."""
+    """Running product along `axis`, from the end if `reverse`.
+
+    Parameters
+    ----------
+    operand : array[...]
+    axis : int
+    reverse : bool
+
+    Returns
+    -------
+    array like the operand
+    """
     return _run(cumprod_p, operand, axis, reverse)
 
 
 def cummax(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
-    """Running maximum along `axis`, from the end if `reverse`; NaN from the first NaN on."""
+    """Running maximum along `axis`, from the end if `reverse`; NaN from the first NaN on.
+
+    Parameters
+    ----------
+    operand : array[...]
+    axis : int
+    reverse : bool
+
+    Returns
+    -------
+    array like the operand
+    """
     return _run(cummax_p, operand, axis, reverse)
 
 
 def cummin(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
-    """Running minimum along `axis`, from the end if `reverse`; NaN from the first NaN on."""
+    """Running minimum along `axis`, from the end if `reverse`; NaN from the first NaN on.
+
+    Parameters
+    ----------
+    operand : array[...]
+    axis : int
+    reverse : bool
+
+    Returns
+    -------
+    array like the operand
+    """
     return _run(cummin_p, operand, axis, reverse)
 
 
 def cumlogsumexp(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
-    """Running log of the sum of exponentials of floats along `axis`, from the end if `reverse`."""
+    """Running log of the sum of exponentials of floats along `axis`, from the end if `reverse`.
+
+    Parameters
+    ----------
+    operand : float[...]
+    axis : int
+    reverse : bool
+
+    Returns
+    -------
+    array like the operand
+    """
     return _run(cumlogsumexp_p, operand, axis, reverse)

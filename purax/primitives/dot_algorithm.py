@@ -119,6 +119,11 @@ def scaled_dot(
     preferred_element_type : dtype
         Of the result, bfloat16 by default; the sum is taken in float32.
 
+    Returns
+    -------
+    array
+        Shape as of `dot_general`, in `preferred_element_type`.
+
     Raises
     ------
     ShapeError

@@ -4,6 +4,13 @@
 
 This module also gives the names of the other elementwise families (`power`, `transcendental`, `comparison`, `complex`,
 `bits`), so that rules elsewhere need one import.
+
+Results have the operands' common dtype and shape unless told otherwise.
+
+Parameters
+----------
+x, y : number[...]
+    Of one dtype and shape; Python numbers adopt the dtype, scalars and sizes of 1 are repeated.
 """
 
 from __future__ import annotations
@@ -349,6 +356,11 @@ def div(x: Any, y: Any) -> Any:
     """Quotient of each pair of elements. Operands as in `add`.
 
     Integers are divided toward zero; a zero divisor gives -1 (all bits set), and the smallest integer over -1 itself.
+
+    Examples
+    --------
+    >>> purax.lax.div(-7, 2).item(), purax.lax.rem(-7, 2).item()
+    (-3, -1)
     """
     return div_p.bind1(*operands.coerce("div", x, y))
 
@@ -403,6 +415,10 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
     ----------
     x : float[...]
     rounding_method : RoundingMethod
+
+    Returns
+    -------
+    float[...]
     """
     return round_p.bind1(operands.lift(x), rounding_method=RoundingMethod(rounding_method))
 

@@ -144,7 +144,12 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
 
     Raises
     ------
-    ShapeError, DTypeError
+    DTypeError
+        Complex data for RFFT.
+    ValueError
+        Another `fft_type`.
+    ShapeError
+        More lengths than axes, or lengths that do not fit.
     """
     if isinstance(fft_type, str):
         names = [kind.name for kind in FftType]

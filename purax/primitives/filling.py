@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays made of a shape and a value: full, iota, empty. Part of the shape family; `shape` offers the same names."""
+"""Arrays made of a shape and a value: full, iota, empty. Part of the shape family; `shape` offers the same names.
+
+Parameters
+----------
+sharding : sharding, optional
+    Where the result lives.
+out_sharding : optional
+    Without effect; `with_sharding_constraint` lays results out.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +113,18 @@ def iota(dtype: Any, size: int) -> Any:
 
 
 def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int, *, out_sharding: Any = None) -> Any:
-    """Index of each element along `dimension` of `shape`, as `dtype`."""
+    """Index of each element along `dimension` of `shape`, as `dtype`.
+
+    Parameters
+    ----------
+    dtype : dtype
+    shape : sequence of int
+    dimension : int
+
+    Returns
+    -------
+    dtype[shape]
+    """
     shape = shape_module.canonical_shape(shape)
     return iota_p.bind1(
         dtype=dtypes.named(dtype), shape=shape, dimension=shape_module.canonical_axis(dimension, len(shape))
@@ -164,7 +183,24 @@ def _placed(x: Any, sharding: Any) -> Any:
 
 
 def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None) -> Any:
-    """An array filled with one value, with the shape, dtype and weak type of `x` unless given."""
+    """An array filled with one value, with the shape, dtype and weak type of `x` unless given.
+
+    Parameters
+    ----------
+    x : array, or anything with shape and dtype
+    fill_value : scalar
+    dtype : dtype, optional
+    shape : int or sequence of int, optional
+
+    Returns
+    -------
+    array of that shape and dtype
+
+    Raises
+    ------
+    ShapeError
+        `fill_value` is not a scalar.
+    """
     like = (
         x if hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, (np.ndarray, np.generic)) else aval_of(x)
     )

@@ -121,6 +121,8 @@ def rng_bit_generator(
     dtype : dtype
         uint8, uint16, uint32 or uint64.
     algorithm : RandomAlgorithm
+    out_sharding : optional
+        Without effect.
 
     Returns
     -------

@@ -201,7 +201,7 @@ def lower_igamma(kind: str) -> Callable[..., Any]:
 
 
 def gamma_sample_gradient(a: Any, x: Any) -> Any:
-    """Minus the derivative of the regularized lower integral to a, over the density: the series, or Gauss-Laguerre beyond."""
+    """Minus the derivative of the regularized lower integral up to x to a, over the density: the series, or Gauss-Laguerre beyond."""
     a, x = np.asarray(a, np.float64)[..., None], np.asarray(x, np.float64)[..., None]
     inside = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
     a, x = np.where(inside, a, np.nan), np.where(inside, x, np.nan)
@@ -222,7 +222,7 @@ def gamma_sample_gradient(a: Any, x: Any) -> Any:
 
 
 def igamma_gradient(a: Any, x: Any) -> Any:
-    """The derivative of the regularized lower integral to a."""
+    """The derivative of the regularized lower integral up to x to its parameter a, float64[...]."""
     a, x = np.asarray(a, np.float64), np.asarray(x, np.float64)
     density = np.exp((a - 1) * np.log(x) - x - scipy_special.gammaln(a))
     nothing = (a < 0) | (x < 0) | np.isnan(a) | np.isnan(x) | ((a == 0) & (x == 0)) | (np.isinf(a) & np.isinf(x))
@@ -296,7 +296,17 @@ def _beta_finish(
 
 
 def lower_betainc(builder: Any, ins: Any, outs: Any) -> list[Any]:
-    """The `lower` rule of the regularized incomplete beta function."""
+    """The `lower` rule of the regularized incomplete beta function.
+
+    Parameters
+    ----------
+    builder : Builder
+    ins, outs : values and avals, as of every `lower` rule
+
+    Returns
+    -------
+    list of values
+    """
     a, b, x = _widen(builder, ins)
     inside, swapped, fa, fb, fx, rest, proper = builder.inline(_beta_regions, [a, b, x])
     fixed = [fa, fb, fx]
@@ -386,7 +396,18 @@ def _slope_finish(
 
 
 def lower_betainc_slope(builder: Any, ins: Any, outs: Any, *, operand: int) -> list[Any]:
-    """The `lower` rule of the derivative of `lower_betainc` to a (operand 0) or b (1)."""
+    """The `lower` rule of the derivative of `lower_betainc` to a (operand 0) or b (1).
+
+    Parameters
+    ----------
+    builder : Builder
+    ins, outs : values and avals, as of every `lower` rule
+    operand : 0 or 1
+
+    Returns
+    -------
+    list of values
+    """
     a, b, x = _widen(builder, ins)
     inside, swapped, fa, fb, fx, _, _ = builder.inline(_beta_regions, [a, b, x])
 
@@ -402,7 +423,18 @@ def lower_betainc_slope(builder: Any, ins: Any, outs: Any, *, operand: int) -> l
 
 
 def betainc_slope(a: Any, b: Any, x: Any, *, operand: int) -> Any:
-    """Derivative of SciPy's betainc to a or b, by differences of sixth order."""
+    """Derivative of SciPy's betainc to a or b, by differences of sixth order.
+
+    Parameters
+    ----------
+    a, b, x : float[...]
+    operand : 0 or 1
+        The derivative to a, or to b.
+
+    Returns
+    -------
+    float64[...]
+    """
     given = [np.asarray(v, np.float64) for v in (a, b, x)]
     step = 0.01 * given[operand]
 
@@ -414,7 +446,16 @@ def betainc_slope(a: Any, b: Any, x: Any, *, operand: int) -> Any:
 
 
 def betainc_reference(a: Any, b: Any, x: Any) -> Any:
-    """SciPy's, with the border set as here."""
+    """SciPy's, with the border set as here.
+
+    Parameters
+    ----------
+    a, b, x : float[...]
+
+    Returns
+    -------
+    float64[...]
+    """
     a, b, x = (np.asarray(v, np.float64) for v in (a, b, x))
     low, high = (b == 0) | np.isinf(a), (a == 0) | np.isinf(b)
     value = np.where(x == 0, 0.0, np.where(high | (x == 1), 1.0, np.where(low, 0.0, scipy_special.betainc(a, b, x))))

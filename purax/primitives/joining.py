@@ -302,7 +302,13 @@ def concatenate(operands: Any, dimension: int) -> Any:
 
 
 def stack(operands: Sequence[Any], axis: int = 0) -> Any:
-    """Join arrays of equal shape and dtype along a new axis."""
+    """Join arrays of equal shape and dtype along a new axis.
+
+    Raises
+    ------
+    ShapeError
+        No arrays, or shapes that differ.
+    """
     xs = list(operands)
     if not xs:
         raise errors.ShapeError("stack requires a non-empty sequence of arrays")
@@ -319,7 +325,18 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
 
 
 def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
-    """Consecutive pieces of the given sizes along `axis`; the sizes add up to the axis."""
+    """Consecutive pieces of the given sizes along `axis`; the sizes add up to the axis.
+
+    Parameters
+    ----------
+    operand : array
+    sizes : sequence of int
+    axis : int
+
+    Returns
+    -------
+    list of arrays of the operand's dtype
+    """
     axis = shape.canonical_axis(axis, aval_of(operand).ndim)
     return list(split_p.bind(operand, sizes=tuple([as_size(size) for size in sizes]), axis=axis))
 
@@ -351,7 +368,13 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
 
 
 def tile(operand: Any, reps: Sequence[int]) -> Any:
-    """Repeat `operand` `reps[i]` times along axis `i`."""
+    """Repeat `operand` `reps[i]` times along axis `i`.
+
+    Raises
+    ------
+    ShapeError
+        `reps` has not one entry for each axis.
+    """
     sizes, counts = aval_of(operand).shape, shape.canonical_shape(reps)
     if len(counts) != len(sizes):
         raise errors.ShapeError(f"tile: reps {counts} must have one entry for each axis of shape {sizes}")
@@ -399,7 +422,19 @@ def strided(x: Any, strides: tuple[int, ...]) -> Any:
 
 
 def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Any:
-    """A static slice along one axis; negative bounds count from the end, None means the end of the array."""
+    """A static slice along one axis; negative bounds count from the end, None means the end of the array.
+
+    Parameters
+    ----------
+    operand : array
+    start_index, limit_index : int or None
+    stride : int
+    axis : int
+
+    Returns
+    -------
+    array of the operand's dtype
+    """
     sizes = aval_of(operand).shape
     axis = shape.canonical_axis(axis, len(sizes))
     n = sizes[axis]
@@ -414,6 +449,18 @@ def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None,
 
 def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
     """The slice at a static index along one axis, with that axis kept (size 1) or dropped.
+
+    Parameters
+    ----------
+    operand : array
+    index : int
+        Negative ones count from the end.
+    axis : int
+    keepdims : bool
+
+    Returns
+    -------
+    array of the operand's dtype
 
     Raises
     ------

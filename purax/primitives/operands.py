@@ -1,5 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands of all primitives: what the user functions accept, brought to the strict form that `bind` takes; axes; batching."""
+"""Operands of all primitives: what the user functions accept, brought to the strict form that `bind` takes; axes; batching.
+
+Parameters
+----------
+name : str
+    Of the user's function or argument, for messages.
+ndim : int
+    Rank of the array.
+axis : int
+    The one that is meant; a mapped axis in `to_front`.
+x, xs, values : array-like
+    Operands.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +44,7 @@ def dtype_name(aval: Any) -> str:
 
 
 def lift(x: Any) -> Any:
-    """`x` as an Array or Tracer (objects with `__purax_array__` may give either)."""
+    """`x` as an Array or Tracer of its shape and dtype (objects with `__purax_array__` may give either)."""
     if isinstance(x, (hooks.array_type, Tracer)):
         return x
     convert = getattr(x, "__purax_array__", None) or getattr(x, "__jax_array__", None)
@@ -43,6 +55,16 @@ def lift(x: Any) -> Any:
 
 def scalar(value: Any, dtype: Any, weak_type: bool = False) -> Any:
     """The Python number `value` as an Array of shape () and of `dtype`.
+
+    Parameters
+    ----------
+    value : bool, int, float or complex
+    dtype : dtype
+    weak_type : bool
+
+    Returns
+    -------
+    dtype[]
 
     Raises
     ------
@@ -103,7 +125,13 @@ def coerce(name: str, *xs: Any) -> tuple[Any, ...]:
 
 
 def unify(name: str, xs: Sequence[Any]) -> list[Any]:
-    """The operands as Arrays and Tracers of one dtype."""
+    """The operands as Arrays and Tracers of one dtype.
+
+    Raises
+    ------
+    DTypeError
+        Operands of different dtypes, none of which is weak.
+    """
     strong = None
     for x in xs:
         if type(x) not in _PYTHON:
@@ -186,6 +214,10 @@ def broadcast_shapes(*shapes: Sequence[int], name: str = "broadcast_shapes") -> 
 def canonical_axis(axis: Any, ndim: int, name: str = "axis") -> int:
     """`axis` counted from the front.
 
+    Returns
+    -------
+    int
+
     Raises
     ------
     ShapeError
@@ -199,6 +231,14 @@ def canonical_axis(axis: Any, ndim: int, name: str = "axis") -> int:
 
 def canonical_axes(axes: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
     """Axes (None: all, an integer: one) counted from the front.
+
+    Parameters
+    ----------
+    axes : int, sequence of int or None
+
+    Returns
+    -------
+    tuple of int
 
     Raises
     ------
@@ -219,7 +259,16 @@ def canonical_axes(axes: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
 
 
 def move_axis(x: Any, source: int, destination: int) -> Any:
-    """`x` with one axis moved."""
+    """`x` with one axis moved.
+
+    Parameters
+    ----------
+    source, destination : int
+
+    Returns
+    -------
+    array of the operand's dtype
+    """
     if source == destination:
         return x
     order = [i for i in range(aval_of(x).ndim) if i != source]
@@ -228,14 +277,33 @@ def move_axis(x: Any, source: int, destination: int) -> Any:
 
 
 def repeat(x: Any, size: int, dim: int) -> Any:
-    """`x` repeated along a new axis `dim`."""
+    """`x` repeated along a new axis `dim`.
+
+    Parameters
+    ----------
+    size, dim : int
+
+    Returns
+    -------
+    array of the operand's dtype
+    """
     aval = aval_of(x)
     target = (*aval.shape[:dim], size, *aval.shape[dim:])
     return shape.broadcast_in_dim(x, target, [i for i in range(len(target)) if i != dim])
 
 
 def to_front(axis: Any, x: Any, dim: int | None) -> Any:
-    """`x` with the mapped axis in front; repeated along it if it has none."""
+    """`x` with the mapped axis in front; repeated along it if it has none.
+
+    Parameters
+    ----------
+    dim : int or None
+        Where the mapped axis lies now.
+
+    Returns
+    -------
+    array of the operand's dtype
+    """
     return repeat(x, axis.size, 0) if dim is None else move_axis(x, dim, 0)
 
 

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Roots and powers."""
+"""Roots and powers.
+
+Parameters
+----------
+accuracy : AccuracyMode or Tolerance, optional
+    A hint to the compiler.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products with groups of rows of different sizes, each with a matrix of its own (mixtures of experts)."""
+"""Products with groups of rows of different sizes, each with a matrix of its own (mixtures of experts).
+
+Parameters
+----------
+precision, preferred_element_type
+    As in `dot_general`.
+out_sharding : optional
+    Without effect.
+"""
 
 from __future__ import annotations
 
@@ -114,6 +122,8 @@ def ragged_dot_general(
     group_sizes : integers [g] or [..., g]
         The leading axes are the batch axes of `lhs` and those of the ragged axis's kind that stand before it.
     ragged_dot_dimension_numbers : RaggedDotDimensionNumbers
+    group_offset : integers [1], optional
+        As in `ragged_dot`.
 
     Returns
     -------

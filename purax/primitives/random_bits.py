@@ -518,7 +518,7 @@ def _generator_of(keys: Any) -> Generator:
 
 
 def random_seed(seeds: Any, impl: Generator) -> Any:
-    """Keys of a generator from integers: integer[...] -> key[...].
+    """Keys of the generator `impl` from integers: integer[...] -> key[...].
 
     Raises
     ------
@@ -541,19 +541,30 @@ def random_split(keys: Any, shape: tuple[int, ...]) -> Any:
 
 
 def random_fold_in(keys: Any, data: Any) -> Any:
-    """New keys from keys and numbers, which must have one shape: key[...], uint32[...] -> key[...]."""
+    """New keys from keys and numbers `data`, which must have one shape: key[...], uint32[...] -> key[...]."""
     return random_fold_in_p.bind1(keys, data, impl=_generator_of(keys))
 
 
 def random_bits(keys: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
-    """Random bits from each key: key[...] -> unsigned[..., *shape]."""
+    """Random bits from each key: key[...] -> unsigned[..., *shape].
+
+    Parameters
+    ----------
+    keys : key[...]
+    bit_width : 8, 16, 32 or 64
+    shape : tuple of int
+
+    Returns
+    -------
+    unsigned[..., *shape] of that width
+    """
     return random_bits_p.bind1(
         keys, bit_width=bit_width, shape=shape, partitionable=config.threefry_partitionable, impl=_generator_of(keys)
     )
 
 
 def random_wrap(words: Any, impl: Generator) -> Any:
-    """Keys from words: uint32[..., *key_shape] -> key[...]."""
+    """Keys of the generator `impl` from words: uint32[..., *key_shape] -> key[...]."""
     return random_wrap_p.bind1(operands.lift(words), impl=impl)
 
 

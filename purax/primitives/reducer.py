@@ -327,6 +327,8 @@ def reduce(
     computation : callable
         `(accumulated, element) -> accumulated` on pytrees of scalars.
     dimensions : sequence of int
+    out_sharding : optional
+        Without effect.
 
     Returns
     -------

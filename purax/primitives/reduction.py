@@ -405,6 +405,17 @@ _HALVES = frozenset(map(np.dtype, (dtypes.float16, dtypes.bfloat16)))
 def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -> Any:
     """Sum of a numeric array over `axes` (non-negative), of the operand's dtype.
 
+    Parameters
+    ----------
+    operand : number[...]
+    axes : sequence of int
+    out_sharding : optional
+        Without effect.
+
+    Returns
+    -------
+    array of the operand's dtype, without `axes`
+
     Raises
     ------
     ValueError
@@ -451,10 +462,34 @@ def reduce_xor(operand: Any, axes: Sequence[int]) -> Any:
 
 
 def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
-    """Position (`index_dtype`) of the first maximum, or the first NaN, along `axis`."""
+    """Position (`index_dtype`) of the first maximum, or the first NaN, along `axis`.
+
+    Parameters
+    ----------
+    operand : real[...] or bool[...]
+    axis : int
+        Not negative.
+    index_dtype : integer dtype
+
+    Returns
+    -------
+    index_dtype array without `axis`
+    """
     return argmax_p.bind1(operand, axes=(operator.index(axis),), index_dtype=dtypes.named(index_dtype))
 
 
 def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
-    """Position (`index_dtype`) of the first minimum, or the first NaN, along `axis`."""
+    """Position (`index_dtype`) of the first minimum, or the first NaN, along `axis`.
+
+    Parameters
+    ----------
+    operand : real[...] or bool[...]
+    axis : int
+        Not negative.
+    index_dtype : integer dtype
+
+    Returns
+    -------
+    index_dtype array without `axis`
+    """
     return argmin_p.bind1(operand, axes=(operator.index(axis),), index_dtype=dtypes.named(index_dtype))

@@ -330,12 +330,15 @@ tridiagonal_p = Tridiagonal("tridiagonal")
 
 
 def geqrf(a: Any) -> tuple[Any, Any]:
-    """QR in packed form: R above the reflectors, and their factors."""
+    """QR of inexact[..., m, n] in packed form: R above the reflectors, inexact[..., m, n], and their factors, inexact[..., min(m, n)]."""
     return geqrf_p.bind(a)
 
 
 def geqp3(a: Any, jpvt: Any) -> tuple[Any, Any, Any]:
-    """QR with column pivoting in packed form: packed matrix, pivots counted from 1, factors."""
+    """QR with column pivoting in packed form: packed matrix, pivots counted from 1, factors.
+
+    `jpvt`, int32[..., n], are the initial pivots as LAPACK has them: zeros leave all columns free.
+    """
     return geqp3_p.bind(a, jpvt)
 
 

@@ -3,6 +3,13 @@
 
 The mirror of gather (`gather.py`): index vectors lie along the last axis of the indices, windows that leave the array are dropped
 unless the mode says otherwise. Where index vectors repeat, updates are combined in their order; `set` keeps the last.
+
+Results have the operand's shape and dtype.
+
+Parameters
+----------
+operand, scatter_indices, updates, dimension_numbers, indices_are_sorted, unique_indices, mode
+    See `scatter`; functions differ in how they combine.
 """
 
 from __future__ import annotations

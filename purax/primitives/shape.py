@@ -371,8 +371,8 @@ def broadcast_in_dim(
         Shape of the result.
     broadcast_dimensions : sequence of int
         Axis of the result for each axis of the operand, strictly increasing; sizes are equal or 1.
-    out_sharding : sharding, optional
-        Layout of the result over devices.
+    out_sharding : optional
+        Without effect; `with_sharding_constraint` lays results out.
 
     Returns
     -------
@@ -392,7 +392,19 @@ def broadcast_in_dim(
 
 
 def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Any:
-    """Repeat `operand` along new leading axes of the given sizes."""
+    """Repeat `operand` along new leading axes of the given sizes.
+
+    Parameters
+    ----------
+    operand : array
+    sizes : sequence of int
+    out_sharding : optional
+        Without effect.
+
+    Returns
+    -------
+    array of the operand's dtype
+    """
     shape, inner = canonical_shape(sizes), aval_of(operand).shape
     dims = tuple(range(len(shape), len(shape) + len(inner)))
     return broadcast_in_dim(operand, (*shape, *inner), dims, out_sharding=out_sharding)
@@ -409,7 +421,13 @@ def shape_as_value(shape: Sequence[int]) -> Any:
 
 
 def broadcast_to_rank(x: Any, rank: int) -> Any:
-    """Add leading axes of size 1 until `x` has `rank` axes."""
+    """Add leading axes of size 1 until `x` has `rank` axes.
+
+    Raises
+    ------
+    ShapeError
+        `x` has more axes.
+    """
     ndim = aval_of(x).ndim
     if ndim > rank:
         raise errors.ShapeError(f"broadcast_to_rank: {ndim} axes are more than the rank {rank} asked for")
@@ -441,8 +459,8 @@ def reshape(
         Shape of the result, of the same size.
     dimensions : sequence of int, optional
         Order in which the operand's axes are read; default: first to last.
-    out_sharding : sharding, optional
-        Layout of the result over devices.
+    out_sharding : optional
+        Without effect; `with_sharding_constraint` lays results out.
 
     Returns
     -------
@@ -506,7 +524,28 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
 
 
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
-    """Merge the axes from `start_dimension` up to (not including) `stop_dimension` into one."""
+    """Merge the axes from `start_dimension` up to (not including) `stop_dimension` into one.
+
+    Parameters
+    ----------
+    operand : array
+    start_dimension, stop_dimension : int
+        Negative ones count from the end; None is the end.
+
+    Returns
+    -------
+    array of the operand's dtype
+
+    Raises
+    ------
+    ShapeError
+        The first lies behind the second.
+
+    Examples
+    --------
+    >>> purax.lax.collapse(pnp.zeros((2, 3, 4)), 0, 2).shape
+    (6, 4)
+    """
     shape = aval_of(operand).shape
     start, stop, _ = builtins.slice(start_dimension, stop_dimension).indices(len(shape))
     if stop < start:

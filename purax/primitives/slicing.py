@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices whose place is known only at run time; they are moved inside the array where they would leave it."""
+"""Slices whose place is known only at run time; they are moved inside the array where they would leave it.
+
+Parameters
+----------
+allow_negative_indices : bool
+    Count negative starts from the end of their axis.
+operand : array
+    Results have its dtype.
+"""
 
 from __future__ import annotations
 
@@ -309,7 +317,18 @@ def _as(update: Any, operand: Any) -> Any:
 def dynamic_slice_in_dim(
     operand: Any, start_index: Any, slice_size: int, axis: int = 0, *, allow_negative_indices: bool = True
 ) -> Any:
-    """`dynamic_slice` along one axis, the others taken whole."""
+    """`dynamic_slice` along one axis, the others taken whole.
+
+    Parameters
+    ----------
+    start_index : integer scalar
+    slice_size : int
+    axis : int
+
+    Returns
+    -------
+    array of the operand's dtype, with `slice_size` elements along `axis`
+    """
     sizes = aval_of(operand).shape
     axis = shape.canonical_axis(axis, len(sizes))
     starts = [0] * len(sizes)
@@ -321,7 +340,18 @@ def dynamic_slice_in_dim(
 def dynamic_index_in_dim(
     operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *, allow_negative_indices: bool = True
 ) -> Any:
-    """The slice at one dynamic index along one axis, with that axis kept (size 1) or dropped."""
+    """The slice at one dynamic index along one axis, with that axis kept (size 1) or dropped.
+
+    Parameters
+    ----------
+    index : integer scalar
+    axis : int
+    keepdims : bool
+
+    Returns
+    -------
+    array of the operand's dtype
+    """
     piece = dynamic_slice_in_dim(operand, index, 1, axis, allow_negative_indices=allow_negative_indices)
     return piece if keepdims else shape.squeeze(piece, (axis,))
 
@@ -329,7 +359,19 @@ def dynamic_index_in_dim(
 def dynamic_update_slice_in_dim(
     operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Any:
-    """`dynamic_update_slice` along one axis, from the start of the others."""
+    """`dynamic_update_slice` along one axis, from the start of the others.
+
+    Parameters
+    ----------
+    update : array of the operand's dtype
+        As the operand, but shorter along `axis`.
+    start_index : integer scalar
+    axis : int
+
+    Returns
+    -------
+    array like the operand
+    """
     ndim = aval_of(operand).ndim
     axis = shape.canonical_axis(axis, ndim)
     starts = [0] * ndim
@@ -340,7 +382,23 @@ def dynamic_update_slice_in_dim(
 def dynamic_update_index_in_dim(
     operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Any:
-    """`operand` with the slice at one dynamic index along one axis replaced; `update` may lack that axis."""
+    """`operand` with the slice at one dynamic index along one axis replaced; `update` may lack that axis.
+
+    Parameters
+    ----------
+    update : array of the operand's dtype
+    index : integer scalar
+    axis : int
+
+    Returns
+    -------
+    array like the operand
+
+    Raises
+    ------
+    ShapeError
+        `update` lacks more than one axis, or has more.
+    """
     aval, given = aval_of(operand), aval_of(update)
     axis = shape.canonical_axis(axis, aval.ndim)
     if given.ndim != aval.ndim:

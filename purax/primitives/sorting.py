@@ -295,7 +295,19 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
 
 
 def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True) -> tuple[Any, Any]:
-    """Sort `keys` along one axis and apply the same order to `values`, of the same shape."""
+    """Sort `keys` along one axis and apply the same order to `values`, of the same shape.
+
+    Parameters
+    ----------
+    keys, values : arrays
+    dimension : int
+    is_stable : bool
+        Equal keys keep their order.
+
+    Returns
+    -------
+    (array like `keys`, array like `values`)
+    """
     axis = shape.canonical_axis(dimension, aval_of(keys).ndim)
     key, value = sort_p.bind(keys, values, dimension=axis, is_stable=bool(is_stable), num_keys=1)
     return key, value
@@ -360,7 +372,27 @@ def approx_min_k(
     operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95, reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """The `k` smallest elements along one axis, and their positions; see `approx_max_k`."""
+    """The `k` smallest elements along one axis, and their positions; see `approx_max_k`.
+
+    Parameters
+    ----------
+    operand : float array
+    k : int
+    reduction_dimension : int
+    recall_target, reduction_input_size_override, aggregate_to_topk
+        Of no effect.
+
+    Returns
+    -------
+    (array of the operand's dtype, int32 array)
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        `k` or the axis do not fit, or the operand is not floating.
+    ValueError
+        `recall_target` is not above 0 and at most 1.
+    """
     del reduction_input_size_override, aggregate_to_topk
     _check_search("approx_min_k", operand, recall_target)
     values, places = top_k(elementwise.neg(operand), k, axis=reduction_dimension)

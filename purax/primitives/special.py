@@ -324,7 +324,7 @@ def bessel_i1e(x: Any) -> Any:
 
 
 def bessel_i(order: int, x: Any) -> Any:
-    """Modified Bessel function of a whole order, not scaled: float[...] -> float[...]."""
+    """Modified Bessel function of a whole order at x, not scaled: float[...] -> float[...]."""
     return bessel_i_p.bind1(operands.lift(x), order=order)
 
 
@@ -342,7 +342,7 @@ def igammac(a: Any, x: Any) -> Any:
 
 
 def igamma_grad_a(a: Any, x: Any) -> Any:
-    """Derivative of `igamma` with respect to a. Operands as in `add`."""
+    """Derivative of `igamma` at a and x to a: float[...], float[...] -> float[...]. Operands as in `add`."""
     return igamma_grad_a_p.bind1(*operands.coerce("igamma_grad_a", a, x))
 
 
@@ -355,5 +355,13 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
     """Regularized incomplete beta function, the integral of t^(a-1) (1-t)^(b-1) from 0 to x over beta(a, b).
 
     Operands as in `add`; a, b >= 0 and x in [0, 1], else NaN.
+
+    Parameters
+    ----------
+    a, b, x : float[...]
+
+    Returns
+    -------
+    float[...]
     """
     return regularized_incomplete_beta_p.bind1(*operands.coerce("betainc", a, b, x))

@@ -367,6 +367,16 @@ def svd(
 ) -> Any:  # fmt: skip
     """Singular value decomposition of inexact[..., m, n].
 
+    Parameters
+    ----------
+    x : inexact[..., m, n]
+    full_matrices : bool
+        Square u and vh; else min(m, n) columns and rows.
+    compute_uv : bool
+    subset_by_index : (int, int), optional
+        First and end (exclusive) of the singular values to return.
+    algorithm : SvdAlgorithm, optional
+
     Returns
     -------
     (u, s, vh), or s without `compute_uv`
@@ -375,6 +385,7 @@ def svd(
     Raises
     ------
     ShapeError, DTypeError
+        Not matrices of inexact numbers, or a subset that is empty, outside, or asked for with square matrices.
 
     Notes
     -----
@@ -405,6 +416,13 @@ def eigh(
         Which triangle is read when `symmetrize_input` is off.
     subset_by_index : (int, int), optional
         First and end (exclusive) of the eigenvalues to return.
+    x : inexact[..., n, n]
+    symmetrize_input : bool
+        Take the Hermitian part of `x` first.
+    sort_eigenvalues : bool
+        They are ascending in any case.
+    implementation : EighImplementation, optional
+        Of no effect.
 
     Returns
     -------
@@ -413,6 +431,7 @@ def eigh(
     Raises
     ------
     ShapeError, DTypeError
+        Not square matrices of inexact numbers, or a subset that is empty or outside.
 
     Notes
     -----
@@ -433,7 +452,19 @@ def eig(
     x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True,
     enable_eigvec_derivs: bool = False, implementation: EigImplementation | None = None, use_magma: bool | None = None,
 ) -> list[Any]:  # fmt: skip
-    """Complex eigenvalues of inexact[..., n, n], then left and right eigenvectors (columns of unit length) where asked for."""
+    """Complex eigenvalues of inexact[..., n, n], then left and right eigenvectors (columns of unit length) where asked for.
+
+    Parameters
+    ----------
+    x : inexact[..., n, n]
+    compute_left_eigenvectors, compute_right_eigenvectors : bool
+    enable_eigvec_derivs, implementation, use_magma
+        Of no effect.
+
+    Returns
+    -------
+    list of complex[..., n] and up to two complex[..., n, n]
+    """
     return list(eig_p.bind(x, left=bool(compute_left_eigenvectors), right=bool(compute_right_eigenvectors)))
 
 

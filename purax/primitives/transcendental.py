@@ -4,7 +4,10 @@
 The table reads `name, dtypes, operation, meaning in NumPy, tangent`. A derivative that is finite at every number multiplies the
 tangent plainly; one that overflows or has poles does so by `strong_mul`.
 
-The argument `accuracy` of the functions, an `AccuracyMode` or a `Tolerance`, is passed on to the compiler as a hint.
+Parameters
+----------
+accuracy : AccuracyMode or Tolerance, optional
+    A hint to the compiler.
 """
 
 from __future__ import annotations

@@ -475,7 +475,19 @@ def reduce_window_shape_tuple(
     operand_shape: Any, window_dimensions: Any, window_strides: Any, padding: Any, base_dilation: Any = None,
     window_dilation: Any = None,
 ) -> tuple[int, ...]:  # fmt: skip
-    """Shape of the result of `reduce_window`."""
+    """Shape of the result of `reduce_window`.
+
+    Parameters
+    ----------
+    operand_shape : sequence of int
+    window_dimensions, window_strides : sequence of int
+    padding : str or sequence of (low, high)
+    base_dilation, window_dilation : sequence of int, optional
+
+    Returns
+    -------
+    tuple of int
+    """
     sizes = tuple(operand_shape)
     return canonical_geometry(sizes, window_dimensions, window_strides, padding, base_dilation, window_dilation).out(
         sizes
