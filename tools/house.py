@@ -22,11 +22,11 @@ ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOT = ROOT / "docs" / "api.txt"
 # Words that tell what a result is.
 RESULTS = re.compile(
-    r"dtype|shape|boolean|integer|index|indices|float|inexact|text|list|tuple|vector of|matrix|namespace|whether|view|array like|scalar|\bbool\b|\bint\d*\b",
+    r"dtype|shape|boolean|integer|index|indices|float|inexact|text|list|tuple|vector of|matrix|namespace|whether|view|array like|scalar|callable|decorat|tree like|\bbool\b|\bint\d*\b",
     re.IGNORECASE,
 )
 # Layers whose public functions tell everything.
-TOLD = {"nn", "primitives", "scipy"}
+TOLD = {"nn", "numpy", "primitives", "scipy"}
 RULES = ("infer", "reference", "jvp", "transpose", "batch", "lower", "linearize")
 
 
@@ -154,10 +154,10 @@ def untold(function: ast.FunctionDef, head: dict[str, list[str]]) -> Iterator[st
         silent = [name for name in arguments[1:] if not re.search(rf"\b{name}\b", text)]
         if silent:
             yield f"tell the argument {', '.join(silent)}"
-    nothing = isinstance(function.returns, ast.Constant) and function.returns.value is None
-    if not nothing and not {"Returns", "Yields"} & set(own):
+    kind = ast.unparse(function.returns) if function.returns is not None else "None"
+    if kind != "None" and not {"Returns", "Yields"} & set(own):
         said = " ".join((*own[""], *head[""], *head.get("Returns", [])))
-        if "Parameters" in own or not RESULTS.search(said):
+        if "Parameters" in own or (re.search(r"\b(Any|[A-Z])\b", kind) and not RESULTS.search(said)):
             yield "say which dtype or shape the result has, here or for the whole module"
 
 
@@ -165,7 +165,8 @@ def check_docstrings() -> Iterator[str]:
     """Yield what the docstrings of public functions leave out.
 
     Errors that a function raises itself stand in its section Raises. Three arguments or more stand in a section Parameters, and then
-    results in a section Returns; for fewer a paragraph will do that names the second argument and the kind of the result. What all
+    results in a section Returns; for fewer a paragraph will do that names the second argument and, unless its annotation does, the kind of
+    the result. What all
     functions of a file share (arguments in a section Parameters, results in any words) may stand in the docstring of the module.
     """
     for path in sorted((ROOT / "purax").rglob("*.py")):

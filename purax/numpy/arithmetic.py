@@ -4,6 +4,13 @@
 Each function with a fast path looks up how its two operand types meet in the table of its `Binary`; see `promotion.py`.
 
 Operands broadcast and meet in one dtype, which results have too unless a function says otherwise.
+
+Parameters
+----------
+x, y, x1, x2 : array or scalar
+    Operands, which broadcast and promote; ShapeError or a dtype error if they do not.
+out, where : None
+    NumPy's; anything else raises NotImplementedError.
 """
 
 from __future__ import annotations
@@ -73,7 +80,13 @@ _divide_known = _divide.known
 
 
 def true_divide(x1: Any, x2: Any, /) -> Any:
-    """Quotient of two arrays, of the common dtype if it is inexact, else of the default float."""
+    """Quotient of two arrays, of the common dtype if it is inexact, else of the default float.
+
+    Examples
+    --------
+    >>> pnp.true_divide(7, 2).item(), pnp.floor_divide(-7, 2).item(), pnp.remainder(-7, 2).item(), pnp.fmod(-7, 2).item()
+    (3.5, -4, 1, -1)
+    """
     found = _divide_known.get((getattr(x1, "aval", None), getattr(x2, "aval", None)))
     return _divide(x1, x2) if found is None else found(x1, x2)
 
@@ -299,7 +312,15 @@ def float_power(x: Any, y: Any, /) -> Any:
 
 
 def ldexp(x1: Any, x2: Any, /) -> Any:
-    """``x1 * 2 ** x2`` for integers `x2`, without overflow on the way."""
+    """``x1 * 2 ** x2`` for integers `x2`, without overflow on the way.
+
+    Raises
+    ------
+    ValueError
+        `x2` are not integers.
+    DTypeError
+        `x1` is complex.
+    """
     check_arraylike("ldexp", x1, x2)
     x2 = as_operand(x2)
     if not (dtypes.is_integer(x2.aval.dtype) or dtypes.is_bool(x2.aval.dtype)):
@@ -361,7 +382,13 @@ _hypot_of = Binary("hypot", lambda dtype: _hypot, inexact)
 
 
 def hypot(x1: Any, x2: Any, /) -> Any:
-    """``sqrt(x1 ** 2 + x2 ** 2)`` without overflow; real numbers only. The gradient at the origin is finite."""
+    """``sqrt(x1 ** 2 + x2 ** 2)`` without overflow; real numbers only. The gradient at the origin is finite.
+
+    Raises
+    ------
+    ValueError
+        An operand is complex.
+    """
     for x in (x1, x2):
         if getattr(x, "dtype", np.dtype(type(x)) if type(x) is complex else None) in dtypes.COMPLEXES:
             raise ValueError("hypot does not support complex numbers")
@@ -421,7 +448,10 @@ def _integers(name: str, x: Any, y: Any) -> list[Any]:
 
 
 def gcd(x1: Any, x2: Any) -> Any:
-    """Greatest common divisor of integers, by Euclid's algorithm; not negative."""
+    """Greatest common divisor of integers, by Euclid's algorithm; not negative.
+
+    Other dtypes than integers raise ValueError.
+    """
     x, y = _integers("gcd", x1, x2)
     zero = ops.full_like(x, 0)
 
@@ -442,7 +472,10 @@ def _magnitude(x: Any) -> Any:
 
 
 def lcm(x1: Any, x2: Any) -> Any:
-    """Least common multiple of integers; 0 where either is 0."""
+    """Least common multiple of integers; 0 where either is 0.
+
+    Other dtypes than integers raise ValueError.
+    """
     x, y = _integers("lcm", x1, x2)
     x, y = _magnitude(x), _magnitude(y)
     zero, safe = _nonzero_divisor(gcd(x, y))

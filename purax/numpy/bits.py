@@ -2,6 +2,15 @@
 """Bitwise functions of integers and booleans, and packing of bits into bytes.
 
 Operands broadcast; results have their shape and common dtype unless a function says otherwise.
+
+Parameters
+----------
+x, y : array or scalar
+    Integers or booleans, which broadcast and promote.
+out, where : None
+    NumPy's; anything else raises NotImplementedError.
+bitorder : "big" or "little"
+    Whether the first bit is the highest of a byte or the lowest.
 """
 
 from __future__ import annotations
@@ -77,7 +86,13 @@ bitwise_right_shift = alias(right_shift, "bitwise_right_shift")
 
 
 def bitwise_count(x: Any, /) -> Any:
-    """Number of bits set in the absolute value of integers, as uint8."""
+    """Number of bits set in the absolute value of integers, as uint8.
+
+    Raises
+    ------
+    DTypeError
+        `x` is not of integers or booleans.
+    """
     check_arraylike("bitwise_count", x)
     x = as_operand(x)
     dtype = x.aval.dtype
@@ -91,7 +106,30 @@ def bitwise_count(x: Any, /) -> Any:
 
 
 def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
-    """Pack booleans or integers (zero or not) eight to a byte along an axis; the last byte is filled with zeros."""
+    """Pack booleans or integers (zero or not) eight to a byte along an axis; the last byte is filled with zeros.
+
+    Parameters
+    ----------
+    a : integer[...] or bool[...]
+    axis : int, optional
+        Without it, `a` is flattened.
+
+    Returns
+    -------
+    uint8[..., ceil(n / 8), ...]
+
+    Raises
+    ------
+    DTypeError
+        `a` is not of integers or booleans.
+    ValueError
+        Another bitorder.
+
+    Examples
+    --------
+    >>> pnp.packbits(pnp.array([1, 0, 0, 0, 0, 0, 0, 1, 1])).tolist()
+    [129, 128]
+    """
     check_arraylike("packbits", a)
     a = as_operand(a)
     if dtypes.is_inexact(a.aval.dtype):
@@ -114,7 +152,27 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
 
 
 def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Any:
-    """The bits of uint8 elements along an axis, as uint8 zeros and ones; cut or filled with zeros to `count` bits."""
+    """The bits of uint8 elements along an axis, as uint8 zeros and ones; cut or filled with zeros to `count` bits.
+
+    Parameters
+    ----------
+    a : uint8[...]
+    axis : int, optional
+        Without it, `a` is flattened.
+    count : int, optional
+        Negative: so many bits fewer.
+
+    Returns
+    -------
+    uint8[..., count, ...]
+
+    Raises
+    ------
+    DTypeError
+        `a` is not of uint8.
+    ValueError
+        Another bitorder.
+    """
     check_arraylike("unpackbits", a)
     a = as_operand(a)
     if a.aval.dtype != np.uint8:

@@ -3,6 +3,19 @@
 
 Comparisons with a Python integer that the array's dtype cannot hold give the exact answer. Complex numbers are ordered by
 real, then by imaginary part.
+
+Results are boolean.
+
+Parameters
+----------
+x, y, a, b, a1, a2 : array or scalar
+    Operands, which broadcast and promote.
+out, where : None
+    NumPy's; anything else raises NotImplementedError.
+rtol, atol : real array or scalar
+    Tolerances.
+equal_nan : bool
+    Whether NaN equals NaN.
 """
 
 from __future__ import annotations

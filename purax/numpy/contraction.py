@@ -1,7 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products that sum over axes: dot, matmul, tensordot, outer, kron, cross.
 
-All take `precision` (None, "high", "highest", ...) and most `preferred_element_type`, the dtype of the result and of the sum.
+Results have the common dtype of the operands, or `preferred_element_type`.
+
+Parameters
+----------
+a, b, x1, x2 : array
+    Operands, whose dtypes promote; ShapeError if sizes that meet differ.
+precision : str, Precision or a pair of these, optional
+    As in `purax.lax.dot_general`.
+preferred_element_type : dtype, optional
+    Dtype of the sum and the result.
+out_sharding : Sharding, optional
+    Where the result lies.
 """
 
 from __future__ import annotations
@@ -57,7 +68,13 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
 def matmul(
     a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None
 ) -> Any:
-    """Matrix product [..., m, k] by [..., k, n]; leading axes broadcast, vectors are rows on the left and columns on the right."""
+    """Matrix product [..., m, k] by [..., k, n]; leading axes broadcast, vectors are rows on the left and columns on the right.
+
+    Raises
+    ------
+    ShapeError
+        An operand has no axes, or sizes that meet differ.
+    """
     if precision is None and preferred_element_type is None and out_sharding is None:
         params = _known_products.get((getattr(a, "aval", None), getattr(b, "aval", None), settings().trace_key))
         if params is not None:
@@ -118,7 +135,13 @@ def _batched(name: str, a: Any, b: Any, precision: Any, preferred: Any) -> Any:
 
 
 def matvec(x1: Any, x2: Any, /) -> Any:
-    """Matrix-vector product [..., m, n] by [..., n]; leading axes broadcast."""
+    """Matrix-vector product [..., m, n] by [..., n]; leading axes broadcast.
+
+    Raises
+    ------
+    ShapeError
+        Too few axes, or sizes that meet differ.
+    """
     a, b = _pair("matvec", x1, x2)
     if a.aval.ndim < 2 or b.aval.ndim < 1:
         raise errors.ShapeError(f"matvec takes a matrix and a vector, got shapes {a.aval.shape} and {b.aval.shape}")
@@ -127,7 +150,13 @@ def matvec(x1: Any, x2: Any, /) -> Any:
 
 
 def vecmat(x1: Any, x2: Any, /) -> Any:
-    """Vector-matrix product [..., n] (conjugated) by [..., n, m]; leading axes broadcast."""
+    """Vector-matrix product [..., n] (conjugated) by [..., n, m]; leading axes broadcast.
+
+    Raises
+    ------
+    ShapeError
+        Too few axes, or sizes that meet differ.
+    """
     a, b = _pair("vecmat", x1, x2)
     if a.aval.ndim < 1 or b.aval.ndim < 2:
         raise errors.ShapeError(f"vecmat takes a vector and a matrix, got shapes {a.aval.shape} and {b.aval.shape}")
@@ -147,7 +176,21 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """Sum of products along an axis, the elements of `x1` conjugated; the other axes broadcast."""
+    """Sum of products along an axis, the elements of `x1` conjugated; the other axes broadcast.
+
+    Parameters
+    ----------
+    axis : int
+
+    Returns
+    -------
+    array of the other axes
+
+    Raises
+    ------
+    ShapeError
+        The axes have different sizes.
+    """
     a, b = _pair("vecdot", x1, x2)
     (first,), (second,) = (
         reduced_axes(operator.index(axis), a.aval.ndim),
@@ -173,7 +216,7 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
 
 
 def outer(a: Any, b: Any, out: None = None) -> Any:
-    """All products of an element of `a` and one of `b`, both flattened: a matrix."""
+    """All products of an element of `a` and one of `b`, both flattened: a matrix [m, n]. `out` must be None."""
     refuse("outer", out=out)
     a, b = _pair("outer", a, b)
     shape = (a.aval.size, b.aval.size)
@@ -189,7 +232,22 @@ def tensordot(
     preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Any:
-    """Sum of products over pairs of axes: the last n of `a` with the first n of `b`, or two lists of axes."""
+    """Sum of products over pairs of axes: the last n of `a` with the first n of `b`, or two lists of axes.
+
+    Parameters
+    ----------
+    axes : int or (sequence of int, sequence of int)
+
+    Returns
+    -------
+    array
+        Other axes of `a`, then those of `b`.
+
+    Raises
+    ------
+    ShapeError
+        Lists of different lengths, more axes than there are, or sizes that differ.
+    """
     a, b = _pair("tensordot", a, b)
     m, n = a.aval.ndim, b.aval.ndim
     if isinstance(axes, (tuple, list)) and len(axes) == 2:
@@ -228,7 +286,30 @@ def kron(a: Any, b: Any) -> Any:
 
 
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
-    """Cross product of vectors of length 3 (or 2, with a third component of 0) along axes; the other axes broadcast."""
+    """Cross product of vectors of length 3 (or 2, with a third component of 0) along axes; the other axes broadcast.
+
+    Parameters
+    ----------
+    axisa, axisb, axisc : int
+        Axes of the vectors of `a`, of `b`, and of the result.
+    axis : int, optional
+        All three.
+
+    Returns
+    -------
+    array
+        Without the axis if both vectors have length 2: their third component.
+
+    Raises
+    ------
+    ValueError
+        Vectors of another length.
+
+    Examples
+    --------
+    >>> pnp.cross(pnp.array([1, 0, 0]), pnp.array([0, 1, 0])).tolist()
+    [0, 0, 1]
+    """
     check_arraylike("cross", a, b)
     a, b = promote_dtypes_numeric(as_operand(a), as_operand(b))
     if axis is not None:

@@ -2,6 +2,14 @@
 """Arrays from Python and NumPy values, from buffers, and from a shape and a rule.
 
 A dtype that is not given follows from the values, or is the default float.
+
+Parameters
+----------
+shape : int or sequence of int
+dtype : dtype, optional
+    Kept as it is named, also if it has 64 bits.
+device, out_sharding : Device or Sharding, optional
+    Where the result lies.
 """
 
 from __future__ import annotations
@@ -86,6 +94,12 @@ def array(
         Axes of size 1 are put in front until there are so many.
     device, out_sharding : Device or Sharding, optional
         Where it is to lie.
+    args
+        No more positional arguments are taken.
+
+    Returns
+    -------
+    Array
 
     Raises
     ------
@@ -93,6 +107,8 @@ def array(
         It is no array of numbers.
     OverflowError
         An integer does not fit.
+    NotImplementedError
+        `order` is neither "K" nor "C".
     """
     if args:
         raise TypeError("array takes copy, order and ndmin by keyword, not by position")
@@ -121,7 +137,19 @@ def asarray(
     device: Any = None,
     out_sharding: Any = None,
 ) -> Any:
-    """As `array`, but an Array that already is what is asked for is returned itself."""
+    """As `array`, but an Array that already is what is asked for is returned itself.
+
+    Parameters
+    ----------
+    a : array-like
+    order : "K", "C" or None
+    copy : bool, optional
+        True: never the same array.
+
+    Returns
+    -------
+    Array
+    """
     if (
         dtype is None
         and device is None
@@ -135,7 +163,7 @@ def asarray(
 
 
 def copy(a: Any, order: str | None = None) -> Any:
-    """A copy of an array."""
+    """A copy of an array, of its dtype and shape. `order` is "K", "C" or None."""
     check_arraylike("copy", a)
     return array(a, copy=True, order=order)
 
@@ -313,7 +341,17 @@ def _constant(shape: Any, value: int, dtype: Any, device: Any, out_sharding: Any
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
-    """An array of a shape filled with a value, or with an array that broadcasts to the shape."""
+    """An array of a shape filled with a value, or with an array that broadcasts to the shape.
+
+    Parameters
+    ----------
+    fill_value : array or scalar
+
+    Returns
+    -------
+    array of the shape
+        Without `dtype`, that of the value.
+    """
     check_arraylike("full", fill_value)
     if dtype is None:
         value = as_operand(fill_value)
@@ -325,24 +363,61 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, 
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
-    """Zeros of the shape and dtype (and weak type) of `a`, or of the ones given."""
+    """Zeros of the shape and dtype (and weak type) of `a`, or of the ones given.
+
+    Parameters
+    ----------
+    a : array
+
+    Returns
+    -------
+    array
+    """
     return _like("zeros_like", a, 0, dtype, shape, device, out_sharding)
 
 
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
-    """Ones of the shape and dtype (and weak type) of `a`, or of the ones given."""
+    """Ones of the shape and dtype (and weak type) of `a`, or of the ones given.
+
+    Parameters
+    ----------
+    a : array
+
+    Returns
+    -------
+    array
+    """
     return _like("ones_like", a, 1, dtype, shape, device, out_sharding)
 
 
 def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """Zeros of the shape and dtype (and weak type) of `prototype`, or of the ones given."""
+    """Zeros of the shape and dtype (and weak type) of `prototype`, or of the ones given.
+
+    Parameters
+    ----------
+    prototype : array
+
+    Returns
+    -------
+    array
+    """
     return _like("empty_like", prototype, 0, dtype, shape, device, None)
 
 
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Any:
-    """An array of the shape and dtype of `a` (or the ones given) filled with a value."""
+    """An array of the shape and dtype of `a` (or the ones given) filled with a value.
+
+    Parameters
+    ----------
+    a : array
+    fill_value : array or scalar
+
+    Returns
+    -------
+    array
+    """
     return _like("full_like", a, fill_value, dtype, shape, device, out_sharding)
 
 
@@ -395,6 +470,29 @@ def arange(
     """Numbers from `start` (default 0) up to `stop`, `stop` left out, in steps of `step` (default 1).
 
     The dtype is that at which the arguments meet; the arguments must be known when traced, since they make the shape.
+
+    Parameters
+    ----------
+    start, stop, step : real scalar
+        With one alone, it is `stop`.
+
+    Returns
+    -------
+    array[max(ceil((stop - start) / step), 0)]
+
+    Raises
+    ------
+    DTypeError
+        `dtype` is bool.
+    ValueError
+        A complex argument.
+    ZeroDivisionError
+        `step` is 0.
+
+    Examples
+    --------
+    >>> pnp.arange(2, 8, 3).tolist()
+    [2, 5]
     """
     if (
         type(start) is int
@@ -483,6 +581,20 @@ def linspace(
     """`num` evenly spaced numbers from `start` to `stop`, which broadcast; the new axis is `axis`.
 
     With `retstep` also the distance of neighbours. Integer dtypes round down.
+
+    Parameters
+    ----------
+    start, stop : array or scalar
+    num : int
+        Not negative, else ValueError.
+    endpoint : bool
+        Whether `stop` is the last number; else it would be the next one.
+    retstep : bool
+    axis : int
+
+    Returns
+    -------
+    array, or (array, array)
     """
     num = _count("linspace", num)
     check_arraylike("linspace", start, stop)
@@ -534,7 +646,22 @@ def _count(name: str, num: Any) -> int:
 def logspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
 ) -> Any:
-    """`num` numbers from ``base ** start`` to ``base ** stop``, evenly spaced in the exponent."""
+    """`num` numbers from ``base ** start`` to ``base ** stop``, evenly spaced in the exponent.
+
+    Parameters
+    ----------
+    start, stop : array or scalar
+        Exponents.
+    num : int
+    endpoint : bool
+        Whether ``base ** stop`` is the last number.
+    base : array or scalar
+    axis : int
+
+    Returns
+    -------
+    array
+    """
     check_arraylike("logspace", start, stop, base)
     target = None if dtype is None else dtypes.named(dtype)
     computed = dtypes.lattice_result_type(start, stop, base)[0] if target is None else target
@@ -549,7 +676,26 @@ def logspace(
 
 
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
-    """`num` numbers from `start` to `stop` with a constant quotient; not through 0. Ends are exact."""
+    """`num` numbers from `start` to `stop` with a constant quotient; not through 0. Ends are exact.
+
+    Parameters
+    ----------
+    start, stop : array or scalar
+        Of one sign, or complex.
+    num : int
+    endpoint : bool
+        Whether `stop` is the last number.
+    axis : int
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> pnp.geomspace(1, 8, 4).round(4).tolist()
+    [1.0, 2.0, 4.0, 8.0]
+    """
     check_arraylike("geomspace", start, stop)
     target = None if dtype is None else dtypes.named(dtype)
     computed = inexact(dtypes.lattice_result_type(start, stop)[0] if target is None else target, False)[0]
@@ -585,7 +731,19 @@ def _exact_ends(points: Any, start: Any, stop: Any, endpoint: bool) -> Any:
 
 
 def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
-    """The array whose element at each index is ``function(*index)``; the function is mapped by `vmap`, index by index."""
+    """The array whose element at each index is ``function(*index)``; the function is mapped by `vmap`, index by index.
+
+    Parameters
+    ----------
+    function : callable
+        Takes a scalar for each axis, and `kwargs`.
+    kwargs
+        Passed to the function.
+
+    Returns
+    -------
+    array, or what the function gives of arrays
+    """
     sizes = _size(shape)
     mapped = function
     for axis in range(len(sizes)):
@@ -596,13 +754,39 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
-    """The elements that a buffer holds; 64-bit data narrows as that of NumPy arrays does."""
+    """The elements that a buffer holds; 64-bit data narrows as that of NumPy arrays does.
+
+    Parameters
+    ----------
+    buffer : object of the buffer protocol
+    count : int
+        How many elements; -1 is all.
+    offset : int
+        Bytes that are left out in front.
+
+    Returns
+    -------
+    array[n]
+    """
     host = np.frombuffer(buffer, dtype=_host_dtype(dtype), count=count, offset=offset)
     return asarray(host)
 
 
 def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
-    """Numbers from text."""
+    """Numbers from text.
+
+    Parameters
+    ----------
+    string : str
+    count : int
+        How many numbers; -1 is all.
+    sep : str
+        What stands between them.
+
+    Returns
+    -------
+    array[n]
+    """
     return asarray(np.fromstring(string, dtype=_host_dtype(dtype), count=count, sep=sep))
 
 
@@ -616,17 +800,39 @@ def _host_dtype(dtype: Any) -> Any:
 
 
 def fromfile(*args: Any, **kwargs: Any) -> Any:
-    """Not available: reading files is not pure. Use ``asarray(numpy.fromfile(...))``."""
+    """Not available, whatever the arguments (`kwargs`, too): reading files is not pure. Use ``asarray(numpy.fromfile(...))``.
+
+    Raises
+    ------
+    NotImplementedError
+        Always.
+    """
     raise NotImplementedError("fromfile reads a file, which is not pure: use purax.numpy.asarray(numpy.fromfile(...))")
 
 
 def fromiter(*args: Any, **kwargs: Any) -> Any:
-    """Not available: iterators change as they are read. Use ``asarray(numpy.fromiter(...))``."""
+    """Not available, whatever the arguments (`kwargs`, too): iterators change as they are read. Use ``asarray(numpy.fromiter(...))``.
+
+    Raises
+    ------
+    NotImplementedError
+        Always.
+    """
     raise NotImplementedError(
         "fromiter consumes an iterator, which is not pure: use purax.numpy.asarray(numpy.fromiter(...))"
     )
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
-    """The array of an object with `__dlpack__`, without a copy where devices allow."""
+    """The array of an object with `__dlpack__`, without a copy where devices allow.
+
+    Parameters
+    ----------
+    x : object with `__dlpack__` and `__dlpack_device__`
+    copy : bool, optional
+
+    Returns
+    -------
+    Array
+    """
     return dlpack.from_dlpack(x, device, copy)

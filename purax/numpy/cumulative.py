@@ -2,6 +2,16 @@
 """Running sums and products.
 
 Results have the shape of the operand (flat without `axis`) and its dtype; booleans count as integers.
+
+Parameters
+----------
+a : number[...] or bool[...]
+axis : int, optional
+    Without it, the array is flattened.
+dtype : dtype, optional
+    Of the result, and of the sums or products.
+out : None
+    NumPy's; anything else raises NotImplementedError.
 """
 
 from __future__ import annotations
@@ -68,12 +78,46 @@ def _filled(name: str, a: Any, value: int) -> Any:
 
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
-    """Running sum along an axis, with a 0 in front if `include_initial`; small integers are widened."""
+    """Running sum along an axis, with a 0 in front if `include_initial`; small integers are widened.
+
+    Parameters
+    ----------
+    x : number[...]
+        Of at least one axis.
+    include_initial : bool
+        The axis is then longer by one.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ValueError
+        A scalar, or no `axis` with more than one.
+    """
     return _standard("cumulative_sum", ops.cumsum, 0, x, axis, dtype, include_initial)
 
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
-    """Running product along an axis, with a 1 in front if `include_initial`; small integers are widened."""
+    """Running product along an axis, with a 1 in front if `include_initial`; small integers are widened.
+
+    Parameters
+    ----------
+    x : number[...]
+        Of at least one axis.
+    include_initial : bool
+        The axis is then longer by one.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ValueError
+        A scalar, or no `axis` with more than one.
+    """
     return _standard("cumulative_prod", ops.cumprod, 1, x, axis, dtype, include_initial)
 
 

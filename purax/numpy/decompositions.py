@@ -82,6 +82,10 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
     upper : bool
     symmetrize_input : bool
         Use the Hermitian part of `a`; else its lower (upper) triangle alone.
+
+    Returns
+    -------
+    array [..., n, n]
     """
     a = matrices_of("linalg.cholesky", a, True)
 
@@ -103,6 +107,11 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     Returns
     -------
     QRResult(Q, R), for "r" R alone, for "raw" the transposed packed reflectors and their factors
+
+    Raises
+    ------
+    ValueError
+        Another mode.
     """
     a = matrices_of("linalg.qr", a)
     if mode == "raw":
@@ -176,6 +185,17 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     a : array
     UPLO : "L" or "U", optional
         Triangle that is read when `symmetrize_input` is off.
+    symmetrize_input : bool
+        Use the Hermitian part of `a`; else one triangle alone.
+
+    Returns
+    -------
+    EighResult(eigenvalues float[..., n], eigenvectors [..., n, n])
+
+    Raises
+    ------
+    ValueError
+        Another `UPLO`.
     """
     if UPLO not in (None, "L", "U"):
         raise ValueError(f"eigh: UPLO names a triangle, 'L' or 'U', got {UPLO!r}")

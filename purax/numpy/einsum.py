@@ -42,10 +42,27 @@ def einsum(
         Order of pairwise products, found by opt_einsum for three operands or more.
     precision, preferred_element_type
         As in `dot`.
+    out : None
+    _dot_general : callable, optional
+        Takes the place of `purax.lax.dot_general`.
+    out_sharding : Sharding, optional
+        Where the result lies.
 
     Returns
     -------
     array of the common dtype
+
+    Raises
+    ------
+    ValueError
+        Subscripts that are malformed or name another number of operands.
+    ShapeError
+        Another number of axes than letters, or sizes that differ.
+
+    Examples
+    --------
+    >>> pnp.einsum("ij,j->i", pnp.array([[1, 2], [3, 4]]), pnp.array([1, 1])).tolist()
+    [3, 7]
     """
     plain = precision is None and preferred_element_type is None and _dot_general is None and out_sharding is None
     if plain and len(operands) == 2 and out is None and type(subscripts) is str:
@@ -228,7 +245,18 @@ def _best_path(text: str, shapes: tuple[tuple[int, ...], ...], optimize: str) ->
 
 
 def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> tuple[list[tuple[int, ...]], Any]:
-    """The order in which `einsum` multiplies its operands, and opt_einsum's account of its cost."""
+    """The order in which `einsum` multiplies its operands, and opt_einsum's account of its cost.
+
+    Parameters
+    ----------
+    subscripts, operands
+        As in `einsum`.
+    optimize : "auto", "optimal", "greedy", bool, or path
+
+    Returns
+    -------
+    (list of tuple of int, PathInfo)
+    """
     text, arrays = _arguments(subscripts, operands)
     if isinstance(optimize, bool):
         optimize = "optimal" if optimize else [tuple(range(len(arrays)))]

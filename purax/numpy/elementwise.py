@@ -3,6 +3,11 @@
 
 Results have the shape of the operand. Transcendental functions give its inexact dtype (integers become the default float), the others
 its own, unless they say otherwise.
+
+Parameters
+----------
+out, where : None
+    NumPy's; anything else raises NotImplementedError.
 """
 
 from __future__ import annotations
@@ -304,7 +309,13 @@ def negative(x: Any, /, out: None = None, where: None = None) -> Any:
 
 
 def positive(x: Any, /) -> Any:
-    """`x` itself; TypeError for booleans, as in NumPy."""
+    """`x` itself.
+
+    Raises
+    ------
+    DTypeError
+        `x` is of booleans, as in NumPy.
+    """
     x = _array("positive", x)
     if dtypes.is_bool(x.aval.dtype):
         raise errors.DTypeError("positive does not accept dtype bool; convert it to an integer")
@@ -332,7 +343,13 @@ def sign(x: Any, /) -> Any:
 
 
 def signbit(x: Any, /) -> Any:
-    """Whether the sign bit is set; -0.0 has it, integers below zero count."""
+    """Whether the sign bit is set; -0.0 has it, integers below zero count.
+
+    Raises
+    ------
+    DTypeError
+        `x` is complex.
+    """
     x = _array("signbit", x)
     dtype = x.aval.dtype
     if dtypes.is_complex(dtype):
@@ -510,7 +527,7 @@ conj = alias(conjugate, "conj")
 
 
 def angle(z: Any, deg: bool = False) -> Any:
-    """Angle in the complex plane, in (-pi, pi], or in degrees."""
+    """Angle in the complex plane, in (-pi, pi] radians, or in degrees if `deg`."""
     check_arraylike("angle", z)
     re, im = real(z), imag(z)
     if not dtypes.is_inexact(re.aval.dtype):
@@ -590,12 +607,12 @@ def isnan(x: Any, /) -> Any:
 
 
 def isposinf(x: Any, /, out: None = None) -> Any:
-    """Whether each element is positive infinity; real numbers only."""
+    """Whether each element is positive infinity; complex numbers raise ValueError."""
     return _is_signed_inf("isposinf", x, np.inf, out)
 
 
 def isneginf(x: Any, /, out: None = None) -> Any:
-    """Whether each element is negative infinity; real numbers only."""
+    """Whether each element is negative infinity; complex numbers raise ValueError."""
     return _is_signed_inf("isneginf", x, -np.inf, out)
 
 
@@ -611,9 +628,21 @@ def _is_signed_inf(name: str, x: Any, infinity: float, out: None) -> Any:
 
 
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """`x` with NaN and infinities replaced, by default by 0 and the largest finite numbers.
+    """`x` with NaN and infinities replaced.
 
-    `copy` is accepted and means nothing: arrays are immutable.
+    Parameters
+    ----------
+    x : array or scalar
+    copy : bool
+        Means nothing: arrays are immutable.
+    nan : scalar
+        For NaN.
+    posinf, neginf : scalar, optional
+        For infinities; by default the largest and smallest finite numbers.
+
+    Returns
+    -------
+    array like `x`
     """
     del copy
     x = _array("nan_to_num", x)

@@ -1,11 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fourier transforms with NumPy's names: `purax.numpy.fft`.
 
-All take `norm`: "backward" (the inverse is divided by the number of points), "ortho" (both by its root) or "forward". Axes are cut
-or padded with zeros to the lengths asked for.
+Results are complex, those of inverses of real transforms and of `hfft` real, of the precision of the operand's dtype; integers count as
+the default float.
 
-Transforms give complex results, inverses of real transforms and `hfft` real ones, of the precision of the operand's dtype; integers
-count as the default float.
+Parameters
+----------
+a : inexact[...]
+    Real for `rfft`, `rfftn`, `rfft2` and `ihfft`.
+n : int, optional
+    Number of points along the axis. The operand is cut or padded with zeros to as many, or, where it is half a spectrum, to n // 2 + 1.
+axis : int
+    The last one by default.
+s : sequence of int, optional
+    Numbers of points along the axes, as n.
+axes : sequence of int, optional
+    By default all, or the last len(s); two for the functions of two axes.
+norm : "backward", "ortho" or "forward", optional
+    The inverse is divided by the number of points (the default), both by its root, or the transform by it.
+
+Raises
+------
+ShapeError
+    An axis that does not exist or is named twice, a number of points below 1, or not one for each axis.
+ValueError
+    Another number of axes than the function has, or an unknown norm.
+DTypeError
+    Complex data where real ones are needed.
 """
 
 from __future__ import annotations
@@ -118,25 +139,12 @@ def _plane(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: str | None
 def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """Complex transform along one axis.
 
-    Parameters
-    ----------
-    a : inexact[..., m, ...]
-    n : int, optional
-        Length along the axis, which is cut or padded with zeros to it.
-    axis : int
-    norm : "backward", "ortho" or "forward", optional
-        See the head of this file.
+    Shapes: inexact[..., m, ...] -> complex[..., n, ...]; n is m by default.
 
-    Returns
-    -------
-    complex[..., n, ...]
-
-    Raises
-    ------
-    ShapeError
-        No such axis, or a length below 1.
-    ValueError
-        Several axes, or an unknown norm.
+    Examples
+    --------
+    >>> pnp.fft.fft(pnp.array([1.0, 0.0, 0.0, 0.0])).real.tolist()
+    [1.0, 1.0, 1.0, 1.0]
     """
     return _single("fft", FftType.FFT, a, n, axis, norm)
 
@@ -144,53 +152,15 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
 def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """Inverse of `fft`.
 
-    Parameters
-    ----------
-    a : inexact[..., m, ...]
-    n : int, optional
-        Length along the axis, which is cut or padded with zeros to it.
-    axis : int
-    norm : "backward", "ortho" or "forward", optional
-        See the head of this file.
-
-    Returns
-    -------
-    complex[..., n, ...]
-
-    Raises
-    ------
-    ShapeError
-        No such axis, or a length below 1.
-    ValueError
-        Several axes, or an unknown norm.
+    Shapes: inexact[..., m, ...] -> complex[..., n, ...]; n is m by default.
     """
     return _single("ifft", FftType.IFFT, a, n, axis, norm)
 
 
 def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """Transform of real data: the entries that are not implied by the others.
+    """Transform of real data, without the entries that the others imply.
 
-    Parameters
-    ----------
-    a : real[..., m, ...]
-    n : int, optional
-        Length along the axis, which is cut or padded with zeros to it.
-    axis : int
-    norm : "backward", "ortho" or "forward", optional
-        See the head of this file.
-
-    Returns
-    -------
-    complex[..., n // 2 + 1, ...]
-
-    Raises
-    ------
-    ShapeError
-        No such axis, or a length below 1.
-    ValueError
-        Several axes, or an unknown norm.
-    DTypeError
-        Complex data.
+    Shapes: real[..., m, ...] -> complex[..., n // 2 + 1, ...]; n is m by default.
     """
     return _single("rfft", FftType.RFFT, a, n, axis, norm)
 
@@ -198,25 +168,7 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
 def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """Inverse of `rfft`.
 
-    Parameters
-    ----------
-    a : inexact[..., m, ...]
-    n : int, optional
-        Length of the result, 2 (m - 1) by default; a is cut or padded with zeros to n // 2 + 1 entries.
-    axis : int
-    norm : "backward", "ortho" or "forward", optional
-        See the head of this file.
-
-    Returns
-    -------
-    float[..., n, ...]
-
-    Raises
-    ------
-    ShapeError
-        No such axis, or a length below 1.
-    ValueError
-        Several axes, or an unknown norm.
+    Shapes: inexact[..., n // 2 + 1, ...] -> float[..., n, ...]; n is 2 (m - 1) by default, for m entries.
     """
     return _single("irfft", FftType.IRFFT, a, n, axis, norm)
 
@@ -224,25 +176,7 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
 def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """Real spectrum of data that are Hermitian along the axis and given by their first half.
 
-    Parameters
-    ----------
-    a : inexact[..., m, ...]
-    n : int, optional
-        Length of the result, 2 (m - 1) by default; a is cut or padded with zeros to n // 2 + 1 entries.
-    axis : int
-    norm : "backward", "ortho" or "forward", optional
-        See the head of this file.
-
-    Returns
-    -------
-    float[..., n, ...]
-
-    Raises
-    ------
-    ShapeError
-        No such axis, or a length below 1.
-    ValueError
-        Several axes, or an unknown norm.
+    Shapes: inexact[..., n // 2 + 1, ...] -> float[..., n, ...]; n is 2 (m - 1) by default, for m entries.
     """
     check_arraylike("fft.hfft", a)
     return _single("irfft", FftType.IRFFT, conj(a), n, axis, _swapped(norm))
@@ -251,27 +185,7 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """Inverse of `hfft`.
 
-    Parameters
-    ----------
-    a : real[..., m, ...]
-    n : int, optional
-        Length along the axis, which is cut or padded with zeros to it.
-    axis : int
-    norm : "backward", "ortho" or "forward", optional
-        See the head of this file.
-
-    Returns
-    -------
-    complex[..., n // 2 + 1, ...]
-
-    Raises
-    ------
-    ShapeError
-        No such axis, or a length below 1.
-    ValueError
-        Several axes, or an unknown norm.
-    DTypeError
-        Complex data.
+    Shapes: real[..., m, ...] -> complex[..., n // 2 + 1, ...]; n is m by default.
     """
     return conj(_single("rfft", FftType.RFFT, a, n, axis, _swapped(norm)))
 
@@ -287,26 +201,7 @@ def _swapped(norm: str | None) -> str | None:
 def fftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
     """Complex transform over several axes.
 
-    Parameters
-    ----------
-    a : inexact[...]
-    s : sequence of int, optional
-        Lengths along the axes, which are cut or padded with zeros to them.
-    axes : sequence of int, optional
-        All, or the last len(s).
-    norm : "backward", "ortho" or "forward", optional
-        See the head of this file.
-
-    Returns
-    -------
-    complex array with the lengths s
-
-    Raises
-    ------
-    ShapeError
-        No such axes, repeated axes, or lengths below 1 or not one for each axis.
-    ValueError
-        An unknown norm.
+    Shapes: inexact[...] -> complex[...].
     """
     return _transform("fft.fftn", FftType.FFT, a, s, axes, norm)
 
@@ -314,82 +209,23 @@ def fftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = No
 def ifftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
     """Inverse of `fftn`.
 
-    Parameters
-    ----------
-    a : inexact[...]
-    s : sequence of int, optional
-        Lengths along the axes, which are cut or padded with zeros to them.
-    axes : sequence of int, optional
-        All, or the last len(s).
-    norm : "backward", "ortho" or "forward", optional
-        See the head of this file.
-
-    Returns
-    -------
-    complex array with the lengths s
-
-    Raises
-    ------
-    ShapeError
-        No such axes, repeated axes, or lengths below 1 or not one for each axis.
-    ValueError
-        An unknown norm.
+    Shapes: inexact[...] -> complex[...].
     """
     return _transform("fft.ifftn", FftType.IFFT, a, s, axes, norm)
 
 
 def rfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
-    """Transform of real data over several axes; the last of them is halved.
+    """Transform of real data over several axes, the last of which is halved.
 
-    Parameters
-    ----------
-    a : real[...]
-    s : sequence of int, optional
-        Lengths along the axes, which are cut or padded with zeros to them.
-    axes : sequence of int, optional
-        All, or the last len(s).
-    norm : "backward", "ortho" or "forward", optional
-        See the head of this file.
-
-    Returns
-    -------
-    complex array with the lengths s, the last of them s[-1] // 2 + 1
-
-    Raises
-    ------
-    ShapeError
-        No such axes, repeated axes, or lengths below 1 or not one for each axis.
-    ValueError
-        An unknown norm.
-    DTypeError
-        Complex data.
+    Shapes: real[..., m] -> complex[..., s[-1] // 2 + 1].
     """
     return _transform("fft.rfftn", FftType.RFFT, a, s, axes, norm)
 
 
 def irfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Any:
-    """Inverse of `rfftn`; s[-1] is by default twice the last length less 2.
+    """Inverse of `rfftn`.
 
-    Parameters
-    ----------
-    a : inexact[...]
-    s : sequence of int, optional
-        Lengths along the axes, which are cut or padded with zeros to them.
-    axes : sequence of int, optional
-        All, or the last len(s).
-    norm : "backward", "ortho" or "forward", optional
-        See the head of this file.
-
-    Returns
-    -------
-    float array with the lengths s
-
-    Raises
-    ------
-    ShapeError
-        No such axes, repeated axes, or lengths below 1 or not one for each axis.
-    ValueError
-        An unknown norm.
+    Shapes: inexact[..., m] -> float[..., s[-1]]; s[-1] is 2 (m - 1) by default.
     """
     return _transform("fft.irfftn", FftType.IRFFT, a, s, axes, norm)
 
@@ -397,25 +233,7 @@ def irfftn(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = 
 def fft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
     """`fftn` over two axes.
 
-    Parameters
-    ----------
-    a : inexact[...]
-    s : sequence of int, optional
-        Lengths along the axes, which are cut or padded with zeros to them.
-    axes : (int, int)
-    norm : "backward", "ortho" or "forward", optional
-        See the head of this file.
-
-    Returns
-    -------
-    complex array with the lengths s
-
-    Raises
-    ------
-    ShapeError
-        No such axes, repeated axes, or lengths below 1 or not one for each axis.
-    ValueError
-        An unknown norm.
+    Shapes: inexact[...] -> complex[...].
     """
     return _plane("fft2", FftType.FFT, a, s, axes, norm)
 
@@ -423,25 +241,7 @@ def fft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
 def ifft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
     """`ifftn` over two axes.
 
-    Parameters
-    ----------
-    a : inexact[...]
-    s : sequence of int, optional
-        Lengths along the axes, which are cut or padded with zeros to them.
-    axes : (int, int)
-    norm : "backward", "ortho" or "forward", optional
-        See the head of this file.
-
-    Returns
-    -------
-    complex array with the lengths s
-
-    Raises
-    ------
-    ShapeError
-        No such axes, repeated axes, or lengths below 1 or not one for each axis.
-    ValueError
-        An unknown norm.
+    Shapes: inexact[...] -> complex[...].
     """
     return _plane("ifft2", FftType.IFFT, a, s, axes, norm)
 
@@ -449,27 +249,7 @@ def ifft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1)
 def rfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
     """`rfftn` over two axes.
 
-    Parameters
-    ----------
-    a : real[...]
-    s : sequence of int, optional
-        Lengths along the axes, which are cut or padded with zeros to them.
-    axes : (int, int)
-    norm : "backward", "ortho" or "forward", optional
-        See the head of this file.
-
-    Returns
-    -------
-    complex array with the lengths s, the last of them s[-1] // 2 + 1
-
-    Raises
-    ------
-    ShapeError
-        No such axes, repeated axes, or lengths below 1 or not one for each axis.
-    ValueError
-        An unknown norm.
-    DTypeError
-        Complex data.
+    Shapes: real[..., m] -> complex[..., s[-1] // 2 + 1].
     """
     return _plane("rfft2", FftType.RFFT, a, s, axes, norm)
 
@@ -477,24 +257,6 @@ def rfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1)
 def irfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str | None = None) -> Any:
     """`irfftn` over two axes.
 
-    Parameters
-    ----------
-    a : inexact[...]
-    s : sequence of int, optional
-        Lengths along the axes, which are cut or padded with zeros to them.
-    axes : (int, int)
-    norm : "backward", "ortho" or "forward", optional
-        See the head of this file.
-
-    Returns
-    -------
-    float array with the lengths s
-
-    Raises
-    ------
-    ShapeError
-        No such axes, repeated axes, or lengths below 1 or not one for each axis.
-    ValueError
-        An unknown norm.
+    Shapes: inexact[..., m] -> float[..., s[-1]]; s[-1] is 2 (m - 1) by default.
     """
     return _plane("irfft2", FftType.IRFFT, a, s, axes, norm)

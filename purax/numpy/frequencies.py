@@ -2,6 +2,20 @@
 """Frequencies of Fourier transforms, and their order: what `purax.numpy.fft` offers of them.
 
 Frequencies have the default float dtype; shifted arrays keep dtype and shape.
+
+Parameters
+----------
+n : int
+    Number of samples.
+d : float
+    Distance between them.
+dtype : dtype, optional
+    Float by default.
+device : Device, optional
+    Where the result lies.
+x : array
+axes : int or sequence of int, optional
+    All by default.
 """
 
 from __future__ import annotations
@@ -33,21 +47,7 @@ def _frequencies(name: str, n: int, d: Any, dtype: Any, device: Any, half: bool)
 
 
 def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
-    """Frequencies of the entries of `fft`.
-
-    Parameters
-    ----------
-    n : int
-        Number of samples.
-    d : float
-        Distance between them.
-    dtype : dtype, optional
-        Float by default.
-    device : Device, optional
-
-    Returns
-    -------
-    float[n]
+    """Frequencies of the entries of `fft`, float[n]: k / (n d) for k = 0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1.
 
     Raises
     ------
@@ -58,21 +58,7 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
 
 
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
-    """Frequencies of the entries of `rfft`.
-
-    Parameters
-    ----------
-    n : int
-        Number of samples.
-    d : float
-        Distance between them.
-    dtype : dtype, optional
-        Float by default.
-    device : Device, optional
-
-    Returns
-    -------
-    float[n // 2 + 1]
+    """Frequencies of the entries of `rfft`, float[n // 2 + 1]: k / (n d) for k = 0, 1, ..., n // 2.
 
     Raises
     ------
@@ -91,32 +77,16 @@ def _shifted(name: str, x: Any, axes: Any, inverse: bool) -> Any:
 
 
 def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """Move frequency zero to the middle of axes.
+    """Move frequency zero to the middle of axes: an array like x.
 
-    Parameters
-    ----------
-    x : array
-    axes : int or sequence of int, optional
-        All by default.
-
-    Returns
-    -------
-    array like x
+    Examples
+    --------
+    >>> pnp.fft.fftshift(pnp.fft.fftfreq(4)).tolist()
+    [-0.5, -0.25, 0.0, 0.25]
     """
     return _shifted("fft.fftshift", x, axes, False)
 
 
 def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """Inverse of `fftshift`.
-
-    Parameters
-    ----------
-    x : array
-    axes : int or sequence of int, optional
-        All by default.
-
-    Returns
-    -------
-    array like x
-    """
+    """Inverse of `fftshift`: an array like x."""
     return _shifted("fft.ifftshift", x, axes, True)

@@ -30,6 +30,16 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         Leave the other axes at size 1.
     indexing : {"xy", "ij"}
         "xy" puts the second vector's axis first.
+
+    Returns
+    -------
+    list of arrays
+        One for each vector, of its dtype.
+
+    Raises
+    ------
+    ValueError
+        `copy` is False, another indexing, or more than one axis.
     """
     check_arraylike("meshgrid", *xi)
     vectors = [as_operand(x) for x in xi]
@@ -56,7 +66,19 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
 
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
-    """The index of each element along each axis: one array [n, *dimensions], or with `sparse` a tuple of n open arrays."""
+    """The index of each element along each axis: one array [n, *dimensions], or with `sparse` a tuple of n open arrays.
+
+    Parameters
+    ----------
+    dimensions : sequence of int
+    dtype : dtype, optional
+        The default integer.
+    sparse : bool
+
+    Returns
+    -------
+    array, or tuple of arrays
+    """
     dimensions = tuple(operator.index(d) for d in dimensions)
     dtype = dtypes.default_int() if dtype is None else dtypes.named(dtype)
     count = len(dimensions)
@@ -72,7 +94,13 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
 
 
 def ix_(*args: Any) -> tuple[Any, ...]:
-    """Open grid of index vectors: ``x[ix_(rows, columns)]``; booleans stand for the indices where they hold."""
+    """Open grid of index vectors: ``x[ix_(rows, columns)]``; booleans stand for the indices where they hold.
+
+    Raises
+    ------
+    ValueError
+        An argument has not one axis.
+    """
     check_arraylike("ix_", *args)
     result = []
     for place, vector in enumerate([as_operand(arg) for arg in args]):

@@ -91,6 +91,10 @@ def parse(sizes: tuple[int, ...], index: Any, checked: bool = True, wrap: bool =
     wrap : bool
         Whether negative integers count from the end.
 
+    Returns
+    -------
+    list of Part
+
     Raises
     ------
     IndexOutOfBoundsError, IndexError, TypeError

@@ -306,6 +306,7 @@ def take(
         Promises that may make it faster.
     fill_value : scalar, optional
         Default: NaN, the smallest signed or the largest unsigned integer, True.
+    out : None
 
     Returns
     -------
@@ -316,6 +317,10 @@ def take(
     ------
     IndexOutOfBoundsError
         A Python or NumPy index is outside, and no mode is given.
+    DTypeError
+        Indices are neither integers nor booleans.
+    NotImplementedError
+        `out` is given, or mode "raise".
     """
     refuse("take", out=out)
     check_arraylike("take", a, indices)

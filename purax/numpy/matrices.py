@@ -2,6 +2,14 @@
 """Matrices with structure: identity, triangles, diagonals, Vandermonde.
 
 Results have the dtype of the operand, or the one that is given.
+
+Parameters
+----------
+dtype : dtype, optional
+k, offset : int
+    Which diagonal: 0 the main one, above it positive.
+axis1, axis2 : int
+    The axes that make matrices.
 """
 
 from __future__ import annotations
@@ -54,7 +62,19 @@ def _length(name: str, what: str, n: Any) -> Any:
 
 
 def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None) -> Any:
-    """The (N, M) matrix with ones on diagonal `k` (which may be traced), zeros elsewhere; of the default float by default."""
+    """The (N, M) matrix with ones on diagonal `k` (which may be traced), zeros elsewhere; of the default float by default.
+
+    Parameters
+    ----------
+    N, M : int
+        Rows and columns; as many by default. Negative numbers raise ValueError.
+    device : Device or Sharding, optional
+        Where the result lies.
+
+    Returns
+    -------
+    dtype[N, M]
+    """
     rows = _length("eye", "N", N)
     columns = rows if M is None else _length("eye", "M", M)
     dtype = dtypes.default_float() if dtype is None else dtypes.named(dtype)
@@ -96,7 +116,13 @@ def triu(m: Any, k: int = 0) -> Any:
 
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """The diagonal of two axes, as the last axis of the result."""
+    """The diagonal of two axes, as the last axis of the result.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two axes.
+    """
     check_arraylike("diagonal", a)
     a = as_operand(a)
     ndim = a.aval.ndim
@@ -118,7 +144,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Any:
-    """Sum of the diagonal of two axes; small integers are widened as in `sum`."""
+    """Sum of the diagonal of two axes; small integers are widened as in `sum`. `out` must be None."""
     refuse("trace", out=out)
     check_arraylike("trace", a)
     a = as_operand(a)
@@ -137,7 +163,13 @@ def _traced_trace(a: Any, offset: Any, axis1: int, axis2: int, dtype: Any) -> An
 
 
 def diag(v: Any, k: int = 0) -> Any:
-    """The matrix with the vector `v` on diagonal `k`, or diagonal `k` of the matrix `v`."""
+    """The matrix with the vector `v` on diagonal `k`, or diagonal `k` of the matrix `v`.
+
+    Raises
+    ------
+    ValueError
+        Neither one axis nor two.
+    """
     check_arraylike("diag", v)
     v = as_operand(v)
     ndim = v.aval.ndim
@@ -171,6 +203,26 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
     """`a` with its main diagonal replaced by `val`, repeated as needed; `inplace` must be False, since arrays are immutable.
 
     With `wrap` the diagonal of a tall matrix starts again below the first square.
+
+    Parameters
+    ----------
+    a : array
+        Of two axes, or of equal ones.
+    val : array or scalar
+    wrap : bool
+    inplace : bool
+        Must be False.
+
+    Returns
+    -------
+    array like `a`
+
+    Raises
+    ------
+    NotImplementedError
+        `inplace` is True.
+    ValueError
+        Fewer than two axes, or more of different sizes.
     """
     if inplace:
         raise NotImplementedError(
@@ -196,7 +248,28 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    """Powers of a vector as columns, the highest first unless `increasing`; N columns (default: square)."""
+    """Powers of a vector as columns, the highest first unless `increasing`; N columns (default: square).
+
+    Parameters
+    ----------
+    x : array[n]
+    N : int, optional
+    increasing : bool
+
+    Returns
+    -------
+    array[n, N]
+
+    Raises
+    ------
+    ValueError
+        `x` has not one axis, or N is negative.
+
+    Examples
+    --------
+    >>> pnp.vander(pnp.array([2, 3]), 3).tolist()
+    [[4, 2, 1], [9, 3, 1]]
+    """
     check_arraylike("vander", x)
     x = as_operand(x)
     if x.aval.ndim != 1:
@@ -220,7 +293,13 @@ def _indices(*found: Any) -> tuple[Any, ...]:
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
-    """Indices of the main diagonal of an array with `ndim` axes of size `n`."""
+    """Indices of the main diagonal of an array with `ndim` axes of size `n`.
+
+    Raises
+    ------
+    ValueError
+        A negative number.
+    """
     n, ndim = operator.index(n), operator.index(ndim)
     if n < 0:
         raise ValueError(f"n argument to diag_indices must be nonnegative, got {n}")
@@ -230,7 +309,13 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
 
 
 def diag_indices_from(arr: Any) -> tuple[Any, ...]:
-    """Indices of the main diagonal of an array whose axes have one size."""
+    """Indices of the main diagonal of an array whose axes have one size.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two axes, or different sizes.
+    """
     check_arraylike("diag_indices_from", arr)
     shape = aval_of(arr).shape
     if len(shape) < 2:
@@ -241,12 +326,30 @@ def diag_indices_from(arr: Any) -> tuple[Any, ...]:
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, ...]:
-    """Indices of the lower triangle of an (n, m) matrix."""
+    """Indices (rows, columns), integers, of the lower triangle of an (n, m) matrix; m is n by default.
+
+    Parameters
+    ----------
+    n, m : int
+
+    Returns
+    -------
+    (int[k], int[k])
+    """
     return _indices(*np.tril_indices(operator.index(n), k, m))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, ...]:
-    """Indices of the upper triangle of an (n, m) matrix."""
+    """Indices (rows, columns), integers, of the upper triangle of an (n, m) matrix; m is n by default.
+
+    Parameters
+    ----------
+    n, m : int
+
+    Returns
+    -------
+    (int[k], int[k])
+    """
     return _indices(*np.triu_indices(operator.index(n), k, m))
 
 
@@ -270,6 +373,18 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, ...]:
 
 
 def mask_indices(n: int, mask_func: Any, k: int = 0, *, size: int | None = None) -> tuple[Any, Any]:
-    """Indices of the elements of an (n, n) matrix that ``mask_func(matrix, k)`` keeps, such as `triu`."""
+    """Indices of the elements of an (n, n) matrix that ``mask_func(matrix, k)`` keeps, such as `triu`.
+
+    Parameters
+    ----------
+    n : int
+    mask_func : callable
+    size : int, optional
+        Length of the result; needed while tracing.
+
+    Returns
+    -------
+    (int[size], int[size])
+    """
     kept = mask_func(ops.full((n, n), 1, dtypes.default_int()), k)
     return nonzero(kept, size=size)

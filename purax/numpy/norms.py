@@ -91,6 +91,18 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     Returns
     -------
     real array
+
+    Raises
+    ------
+    ShapeError
+        Neither one axis nor two different ones, or one that does not exist.
+    ValueError
+        Another `ord`.
+
+    Examples
+    --------
+    >>> pnp.linalg.norm(pnp.array([3.0, 4.0])).item()
+    5.0
     """
     (x,) = inexact("linalg.norm", x)
     ndim = x.ndim

@@ -42,10 +42,19 @@ def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant",
         "constant" (`constant_values`, default 0), "edge", "linear_ramp" (`end_values`), "maximum", "mean", "median", "minimum"
         (`stat_length`), "reflect", "symmetric" (`reflect_type`: "even" or "odd"), "wrap", "empty" (zeros), or a function
         ``(vector, (before, after), axis, kwargs) -> vector`` of vectors that are padded with zeros.
+    kwargs
+        What the mode takes.
 
     Returns
     -------
     array of the same dtype
+
+    Raises
+    ------
+    NotImplementedError
+        An unknown mode.
+    ValueError
+        Negative numbers, keywords that the mode does not take, or an empty axis that has nothing to repeat.
     """
     check_arraylike("pad", array)
     x = as_operand(array)
@@ -253,7 +262,26 @@ def _pad_by_function(
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """`arr` with `values`, converted to its dtype, put in before the places `obj` of an axis (or of the flattened array)."""
+    """`arr` with `values`, converted to its dtype, put in before the places `obj` of an axis (or of the flattened array).
+
+    Parameters
+    ----------
+    arr : array
+    obj : int, slice, int array, boolean mask
+    values : array or scalar
+    axis : int, optional
+
+    Returns
+    -------
+    array of the dtype of `arr`
+
+    Raises
+    ------
+    ValueError
+        Places with more than one axis.
+    IndexOutOfBoundsError
+        A place outside.
+    """
     check_arraylike("insert", arr, 0 if isinstance(obj, slice) else obj, values)
     a, obj, values = as_operand(arr), unwrapped(obj), as_operand(values)
     if axis is None:
@@ -336,6 +364,17 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
     axis : int, optional
     assume_unique_indices : bool
         Promise that no place is named twice.
+
+    Returns
+    -------
+    array of the dtype of `arr`
+
+    Raises
+    ------
+    ValueError
+        A mask of another size, or places that are not integers.
+    IndexOutOfBoundsError
+        A known place outside.
     """
     check_arraylike("delete", arr)
     a, obj = as_operand(arr), unwrapped(obj)
@@ -395,7 +434,19 @@ def _delete_traced(a: Any, obj: Any, axis: int, size: int) -> Any:
 
 
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
-    """`filt` without the zeros at the front ("f") and back ("b") of its axes; the array must be known, since it makes the shape."""
+    """`filt` without the zeros at the front ("f") and back ("b") of its axes; the array must be known, since it makes the shape.
+
+    Parameters
+    ----------
+    filt : array
+    trim : str
+    axis : int or sequence of int, optional
+        All by default.
+
+    Returns
+    -------
+    array of the dtype of `filt`
+    """
     check_arraylike("trim_zeros", filt)
     x = as_operand(filt)
     if isinstance(x, Tracer):

@@ -2,6 +2,13 @@
 """Polynomials as vectors of coefficients, the highest power first.
 
 Results have the common inexact dtype of the operands.
+
+Parameters
+----------
+a1, a2, u, v, p : array
+    Coefficients.
+trim_leading_zeros : bool
+    Needs known values.
 """
 
 from __future__ import annotations
@@ -40,7 +47,23 @@ linalg = lazy("purax.numpy.linalg")
 
 
 def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
-    """The value of a polynomial at each element of `x`, by Horner's scheme; `unroll` steps per turn of the loop."""
+    """The value of a polynomial at each element of `x`, by Horner's scheme; `unroll` steps per turn of the loop.
+
+    Parameters
+    ----------
+    x : array
+    unroll : int
+
+    Returns
+    -------
+    array of the shape of `x`
+        Of the common dtype, integers for booleans.
+
+    Examples
+    --------
+    >>> pnp.polyval(pnp.array([1, 2, 3]), 10).item()
+    123
+    """
     check_arraylike("polyval", p, x)
     p, x = promote_dtypes(p, x)
     shape = x.aval.shape if p.aval.ndim <= 1 else common_shape("polyval", p.aval.shape[1:], x.aval.shape)
@@ -67,14 +90,14 @@ def _vectors(name: str, a: Any, b: Any, promote: Any = promote_dtypes_numeric) -
 
 
 def polyadd(a1: Any, a2: Any) -> Any:
-    """Sum of two polynomials."""
+    """Sum of two polynomials, of their common dtype."""
     a, b = _vectors("polyadd", a1, a2)
     size = max(a.aval.shape[0], b.aval.shape[0])
     return ops.add(*promote_shapes("polyadd", _lengthened(a, size), _lengthened(b, size)))
 
 
 def polysub(a1: Any, a2: Any) -> Any:
-    """Difference of two polynomials."""
+    """Difference of two polynomials, of their common dtype."""
     a, b = _vectors("polysub", a1, a2)
     return polyadd(a, ops.neg(b))
 
@@ -128,7 +151,13 @@ def _trimmed_remainder(u: Any) -> Any:
 
 
 def polyder(p: Any, m: int = 1) -> Any:
-    """The `m`-th derivative of a polynomial, of inexact dtype."""
+    """The `m`-th derivative of a polynomial, of inexact dtype.
+
+    Raises
+    ------
+    ValueError
+        `m` is negative.
+    """
     check_arraylike("polyder", p)
     m = operator.index(m.item() if isinstance(m, Tracer) else m)
     (p,) = promote_dtypes_inexact(p)
@@ -144,7 +173,13 @@ def polyder(p: Any, m: int = 1) -> Any:
 
 
 def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
-    """The `m`-fold integral of a polynomial, with constants `k` (a scalar or one for each), of inexact dtype."""
+    """The `m`-fold integral of a polynomial, with constants `k` (a scalar or one for each), of inexact dtype.
+
+    Raises
+    ------
+    ValueError
+        `m` is negative, or `k` has another length.
+    """
     m = operator.index(m.item() if isinstance(m, Tracer) else m)
     k = 0 if k is None else k
     check_arraylike("polyint", p, k)
@@ -169,7 +204,13 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 
 
 def poly(seq_of_zeros: Any) -> Any:
-    """The polynomial with given roots, or the characteristic polynomial of a square matrix; the leading coefficient is 1."""
+    """The polynomial with given roots, or the characteristic polynomial of a square matrix; the leading coefficient is 1.
+
+    Raises
+    ------
+    ValueError
+        More than one axis, and no square matrix.
+    """
     check_arraylike("poly", seq_of_zeros)
     (zeros,) = promote_dtypes_inexact(seq_of_zeros)
     shape = zeros.aval.shape
@@ -197,6 +238,15 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
     strip_zeros : bool
         Take away leading zeros, whose number must be known; False keeps the number of roots fixed, as `jit` needs, with NaN for
         each leading zero.
+
+    Returns
+    -------
+    complex[n - 1]
+
+    Raises
+    ------
+    ValueError
+        `p` has not one axis.
     """
     check_arraylike("roots", p)
     (p,) = promote_dtypes_inexact(p)
@@ -256,6 +306,17 @@ def polyfit(
         Weights of the residuals.
     cov : bool or "unscaled"
         Return also the covariance of the coefficients.
+
+    Returns
+    -------
+    array[deg + 1] or array[deg + 1, k], then what `full` or `cov` add
+
+    Raises
+    ------
+    ValueError
+        `deg` is negative, or too few points for the covariance.
+    TypeError
+        Points or weights of other ranks or lengths.
     """
     check_arraylike("polyfit", x, y)
     deg = operator.index(deg)

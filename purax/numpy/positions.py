@@ -2,6 +2,13 @@
 """Positions: where elements are nonzero or a condition holds, flat positions and index tuples.
 
 Positions are integers.
+
+Parameters
+----------
+size : int, optional
+    Length of the result; needed while tracing. Without it, as long as there are such elements.
+fill_value : scalar, or tuple of scalars for `nonzero`, optional
+    What fills the result where there are fewer; default 0.
 """
 
 from __future__ import annotations
@@ -46,6 +53,11 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     Returns
     -------
     tuple of integer arrays of the shape of `indices`, one for each axis
+
+    Raises
+    ------
+    DTypeError
+        `indices` are not integers.
     """
     check_arraylike("unravel_index", indices)
     flat = as_operand(indices)
@@ -96,7 +108,11 @@ def ravel_multi_index(
     Raises
     ------
     ValueError
-        Indices are outside and `mode` is "raise".
+        Indices outside with mode "raise", another mode or order, or not one array for each axis.
+    DTypeError
+        Indices are not integers.
+    ConcretizationTypeError
+        A traced index, with mode "raise".
     """
     if len(multi_index) != len(dims):
         raise ValueError(f"len(multi_index)={len(multi_index)} != len(dims)={len(dims)}")
@@ -160,10 +176,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     Parameters
     ----------
     a : array
-    size : int, optional
-        Length of the results; needed while tracing. Without it, as long as there are such elements.
-    fill_value : scalar or tuple of scalars, optional
-        What fills the results where there are fewer; default 0.
+        Of at least one axis.
 
     Returns
     -------
@@ -173,6 +186,8 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     ------
     ConcretizationTypeError
         `a` is traced and `size` is not given.
+    ShapeError
+        `a` is a scalar, or `fill_value` has not one entry for each axis.
     """
     check_arraylike("nonzero", a)
     a = as_operand(a)
@@ -256,6 +271,16 @@ def compress(
         Length of the result; needed while tracing.
     fill_value : scalar
         Fills the result where there are fewer.
+    out : None
+
+    Returns
+    -------
+    array of the dtype of `a`
+
+    Raises
+    ------
+    ShapeError
+        `condition` has not one axis, or holds beyond the end of the other.
     """
     refuse("compress", out=out)
     check_arraylike("compress", condition, a)

@@ -7,6 +7,12 @@ of operand types, so that the second `x + y` costs one look-up.
 
 Python scalars are converted straight to the dtype of the result: an integer that does not fit raises IntegerOverflowError,
 a float that does not fit becomes infinite.
+
+Parameters
+----------
+name : str
+    Of the user's function, for messages.
+operands, x : array or scalar
 """
 
 from __future__ import annotations
@@ -60,7 +66,13 @@ _ARRAYS = (bool, int, float, complex, np.ndarray, np.generic)
 
 
 def check_arraylike(name: str, *operands: Any) -> None:
-    """Raise NonArrayArgumentError, naming function, position and type, unless all operands are arrays or scalars."""
+    """Raise NonArrayArgumentError, naming function, position and type, unless all operands are arrays or scalars.
+
+    Raises
+    ------
+    NonArrayArgumentError
+        One is neither.
+    """
     for position, operand in enumerate(operands):
         if hasattr(operand, "aval"):
             continue
@@ -87,7 +99,17 @@ def _check_dtype(name: str, position: int, operand: Any) -> None:
 
 
 def refuse(name: str, **given: Any) -> None:
-    """Raise for arguments of NumPy that have no meaning on immutable arrays, such as `out=`."""
+    """Check that arguments of NumPy that have no meaning on immutable arrays, such as `out=`, are None.
+
+    Parameters
+    ----------
+    given : None
+
+    Raises
+    ------
+    NotImplementedError
+        One is not.
+    """
     for argument, value in given.items():
         if value is not None:
             raise NotImplementedError(
@@ -106,7 +128,17 @@ def as_operand(x: Any) -> Any:
 
 
 def convert(x: Any, dtype: Any, weak: bool = False) -> Any:
-    """`x` with this dtype and weak type; Python scalars are converted exactly or refused."""
+    """`x` with this dtype and weak type; Python scalars are converted exactly or refused.
+
+    Parameters
+    ----------
+    dtype : dtype
+    weak : bool
+
+    Returns
+    -------
+    dtype[...]
+    """
     aval = getattr(x, "aval", None)
     if aval is None:
         if type(x) in _SCALARS:
@@ -199,7 +231,7 @@ def inexact(dtype: Any, weak: bool) -> tuple[Any, bool]:
 
 
 def numeric(dtype: Any, weak: bool) -> tuple[Any, bool]:
-    """The dtype, or int32 for booleans."""
+    """The dtype and whether it is weak as given, or int32 and False for booleans: (dtype, bool), by `weak`."""
     return (np.dtype(np.int32), False) if dtypes.is_bool(dtype) else (dtype, weak)
 
 
@@ -209,7 +241,7 @@ _shapes: dict[tuple[tuple[int, ...], ...], tuple[int, ...]] = {}
 
 
 def common_shape(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that these broadcast to where nobody asked for it: in operators and functions of several arrays.
+    """The shape that these `shapes` broadcast to where nobody asked for it: in operators and functions of several arrays.
 
     Raises
     ------
@@ -226,7 +258,7 @@ def common_shape(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def joint_shape(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that these broadcast to on demand: ranks may differ.
+    """The shape that these `shapes` broadcast to on demand: ranks may differ.
 
     Raises
     ------
@@ -407,7 +439,7 @@ _constants: dict[Any, Any] = {}
 
 
 def constant(value: Any, aval: Any) -> Any:
-    """A scalar as an array of this type, for use as an operand only: never hand it out, it may be shared.
+    """A scalar as an array of the type `aval`, for use as an operand only: never hand it out, it may be shared.
 
     Small ones are remembered outside of transformations; a program that is being recorded spreads each scalar once.
     """

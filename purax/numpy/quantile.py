@@ -2,6 +2,22 @@
 """Order statistics: quantiles, percentiles, medians, with and without NaN.
 
 Results have the inexact dtype of the operand and the shape of `q`, followed by the axes that are left.
+
+Parameters
+----------
+a : real[...]
+axis : int, tuple of int or None
+    None: all axes.
+keepdims : bool
+    Leave the axes, with size 1.
+out : None
+    NumPy's; anything else raises NotImplementedError.
+overwrite_input : bool
+    NumPy's; True raises ValueError.
+q, method, weights
+    As in `quantile`.
+out_sharding : optional
+    Without effect.
 """
 
 from __future__ import annotations
@@ -30,10 +46,8 @@ def quantile(
 
     Parameters
     ----------
-    a : real[...]
     q : float[] or float[k]
         In [0, 1].
-    axis : int, tuple of int or None
     method : {"linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf"}
         What to take between two elements.
     weights : array, optional
@@ -42,6 +56,16 @@ def quantile(
     Returns
     -------
     array of shape ``q.shape + rest``, of inexact dtype
+
+    Raises
+    ------
+    ValueError
+        Complex elements, `q` with more than one axis, another method, or weights with it.
+
+    Examples
+    --------
+    >>> pnp.quantile(pnp.arange(5.0), pnp.array([0.0, 0.125, 0.5])).tolist()
+    [0.0, 0.5, 2.0]
     """
     return _quantile("quantile", a, q, axis, out, overwrite_input, method, keepdims, weights, skip_nan=False)
 

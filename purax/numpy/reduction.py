@@ -1,9 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions over axes.
 
-Arguments that all share: `axis` (None: all axes; an int or a tuple; negative axes count from the end), `keepdims` (leave
-reduced axes with size 1), `where` (a boolean array that broadcasts to the operand: what counts), `initial` (a value to start
-from, converted to the dtype of the result), `out` (must be None). Floats of 16 bits and fewer are accumulated in float32.
+Floats of 16 bits and fewer are accumulated in float32. Results have the dtype of the operand unless a function says otherwise.
+
+Parameters
+----------
+a : array or scalar
+axis : int, tuple of int or None
+    None: all axes. Negative ones count from the end; ValueError for one that does not exist.
+dtype : dtype, optional
+    Of the result, and of the sum.
+keepdims : bool
+    Leave reduced axes, with size 1.
+where : bool[...], optional
+    Broadcasts to the operand: what counts.
+initial : scalar, optional
+    A value to start from, converted to the dtype of the result.
+out : None
+    NumPy's; anything else raises NotImplementedError.
 """
 
 from __future__ import annotations
@@ -224,7 +238,22 @@ def sum(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: builtins.bool = False, initial: Any = None,
     where: Any = None, promote_integers: builtins.bool = True,
 ) -> Any:  # fmt: skip
-    """Sum over axes, of `dtype`; by default of the operand's, small integers and booleans widened to the default integer."""
+    """Sum over axes, of `dtype`; by default of the operand's, small integers and booleans widened to the default integer.
+
+    Parameters
+    ----------
+    promote_integers : bool
+        Widen small integers.
+
+    Returns
+    -------
+    array without the axes
+
+    Examples
+    --------
+    >>> pnp.sum(pnp.array([[1, 2], [3, 4]]), axis=0).tolist()
+    [4, 6]
+    """
     if dtype is None and where is None and initial is None and out is None and promote_integers:
         result = _planned("sum", a, axis, keepdims)
         if result is not None:
@@ -236,7 +265,17 @@ def prod(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: builtins.bool = False, initial: Any = None,
     where: Any = None, promote_integers: builtins.bool = True,
 ) -> Any:  # fmt: skip
-    """Product over axes, of `dtype`; by default of the operand's, small integers and booleans widened to the default integer."""
+    """Product over axes, of `dtype`; by default of the operand's, small integers and booleans widened to the default integer.
+
+    Parameters
+    ----------
+    promote_integers : bool
+        Widen small integers.
+
+    Returns
+    -------
+    array without the axes
+    """
     return _total("prod", a, axis, dtype, out, keepdims, initial, where, promote_integers)
 
 
@@ -267,7 +306,10 @@ def _total(
 def max(
     a: Any, axis: Any = None, out: None = None, keepdims: builtins.bool = False, initial: Any = None, where: Any = None
 ) -> Any:
-    """Largest element over axes; NaN if there is one. Equal largest elements share the gradient."""
+    """Largest element over axes; NaN if there is one. Equal largest elements share the gradient.
+
+    Without `initial`, no elements or a `where` raise ValueError.
+    """
     if where is None and initial is None and out is None:
         result = _planned("max", a, axis, keepdims)
         if result is not None:
@@ -278,7 +320,10 @@ def max(
 def min(
     a: Any, axis: Any = None, out: None = None, keepdims: builtins.bool = False, initial: Any = None, where: Any = None
 ) -> Any:
-    """Smallest element over axes; NaN if there is one. Equal smallest elements share the gradient."""
+    """Smallest element over axes; NaN if there is one. Equal smallest elements share the gradient.
+
+    Without `initial`, no elements or a `where` raise ValueError.
+    """
     if where is None and initial is None and out is None:
         result = _planned("min", a, axis, keepdims)
         if result is not None:
@@ -311,12 +356,18 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: builtins.bool = Fa
 
 
 def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: builtins.bool | None = None) -> Any:
-    """Index (the default integer) of the first largest element, or of the first NaN; of the flattened array without `axis`."""
+    """Index (the default integer) of the first largest element, or of the first NaN; of the flattened array without `axis`.
+
+    ValueError if there are no elements.
+    """
     return _position("argmax", ops.argmax, a, axis, out, keepdims)
 
 
 def argmin(a: Any, axis: int | None = None, out: None = None, keepdims: builtins.bool | None = None) -> Any:
-    """Index (the default integer) of the first smallest element, or of the first NaN; of the flattened array without `axis`."""
+    """Index (the default integer) of the first smallest element, or of the first NaN; of the flattened array without `axis`.
+
+    ValueError if there are no elements.
+    """
     return _position("argmin", ops.argmin, a, axis, out, keepdims)
 
 
@@ -421,7 +472,22 @@ def var(
 ) -> Any:  # fmt: skip
     """Variance over axes: the mean squared distance to the mean, divided by N - `ddof`; real also for complex numbers.
 
-    `mean` is the mean if it is known already (with `keepdims`), `correction` another name of `ddof`.
+    Parameters
+    ----------
+    ddof : number
+    mean : array, optional
+        The mean, if it is known already (with `keepdims`).
+    correction : number, optional
+        Another name of `ddof`.
+
+    Returns
+    -------
+    array without the axes, of inexact dtype
+
+    Raises
+    ------
+    ValueError
+        `ddof` and `correction`, or a real dtype for complex numbers.
     """
     check_arraylike("var", a)
     if correction is not None:
@@ -435,7 +501,27 @@ def std(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int = 0, keepdims: builtins.bool = False, *,
     where: Any = None, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
-    """Standard deviation over axes, the root of `var`. Its gradient where all elements are equal is 0, not NaN."""
+    """Standard deviation over axes, the root of `var`. Its gradient where all elements are equal is 0, not NaN.
+
+    Parameters
+    ----------
+    ddof, mean, correction
+        As in `var`.
+
+    Returns
+    -------
+    array without the axes, of inexact dtype
+
+    Raises
+    ------
+    ValueError
+        `ddof` and `correction`, or a dtype that does not fit.
+
+    Examples
+    --------
+    >>> pnp.std(pnp.array([1.0, 3.0])).item()
+    1.0
+    """
     check_arraylike("std", a)
     _check_float_dtype("std", dtype)
     if correction is not None:
@@ -500,9 +586,17 @@ def _variance(
 def average(
     a: Any, axis: Any = None, weights: Any = None, returned: builtins.bool = False, keepdims: builtins.bool = False
 ) -> Any:
-    """Weighted mean over axes; with `returned` also the sum of weights.
+    """Weighted mean over axes; with `returned` also the sum of weights, both of inexact dtype.
 
-    `weights` has the shape of `a`, or that of the named axes in their order.
+    Parameters
+    ----------
+    weights : array, optional
+        Of the shape of `a`, or that of the named axes in their order; else ValueError.
+    returned : bool
+
+    Returns
+    -------
+    array without the axes, or two
     """
     if weights is None:
         check_arraylike("average", a)
@@ -634,7 +728,17 @@ def nanvar(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int = 0, keepdims: builtins.bool = False,
     where: Any = None, mean: Any = None,
 ) -> Any:  # fmt: skip
-    """Variance over axes of the elements that are not NaN; NaN where `ddof` or fewer are left."""
+    """Variance over axes of the elements that are not NaN; NaN where `ddof` or fewer are left.
+
+    Parameters
+    ----------
+    ddof, mean
+        As in `var`.
+
+    Returns
+    -------
+    array without the axes, of inexact dtype
+    """
     check_arraylike("nanvar", a)
     a = as_operand(a)
     return _variance("nanvar", a, axis, dtype, out, ddof, keepdims, _valid("nanvar", a, where), mean)
@@ -644,5 +748,15 @@ def nanstd(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: int = 0, keepdims: builtins.bool = False,
     where: Any = None, mean: Any = None,
 ) -> Any:  # fmt: skip
-    """Standard deviation over axes of the elements that are not NaN."""
+    """Standard deviation over axes of the elements that are not NaN.
+
+    Parameters
+    ----------
+    ddof, mean
+        As in `var`.
+
+    Returns
+    -------
+    array without the axes, of inexact dtype
+    """
     return _root(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))

@@ -156,6 +156,11 @@ def scale_and_translate(
     Returns
     -------
     array of `shape`
+
+    Raises
+    ------
+    ValueError
+        The method "nearest", or `shape` with another number of axes.
     """
     check_arraylike("image.scale_and_translate", image)
     sizes, method = _shape(image, shape), _method(method)

@@ -174,7 +174,7 @@ promote_types, result_type = dtypes.promote_types, dtypes.result_type
 
 
 def issubdtype(arg1: Any, arg2: Any) -> Any:
-    """Whether a dtype is of a kind: a dtype, a scalar type, or an abstract one such as `floating`."""
+    """Whether a dtype `arg1` is of a kind `arg2`: a dtype, a scalar type, or an abstract one such as `floating`."""
     return dtypes.issubdtype(arg1, arg2)
 
 

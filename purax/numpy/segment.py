@@ -2,6 +2,11 @@
 """Reductions over segments of the leading axis.
 
 Results have the dtype of the data, and one row for each segment.
+
+Parameters
+----------
+data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode, out_sharding
+    See `segment_sum`.
 """
 
 from __future__ import annotations
@@ -116,6 +121,15 @@ def segment_sum(
     ------
     IndexOutOfBoundsError
         An id is outside, no mode is given, and `debug_bounds` is on.
+    TypeError
+        Ids are not integers.
+    ValueError
+        `num_segments` is negative, or missing while tracing.
+
+    Examples
+    --------
+    >>> purax.ops.segment_sum(pnp.array([1, 2, 3]), pnp.array([0, 1, 0]), 2).tolist()
+    [4, 2]
     """
     return _reduce(
         _SUM, data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode, out_sharding

@@ -72,6 +72,24 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     """Elements of `x` where the condition holds, of `y` elsewhere; all three broadcast.
 
     With the condition alone: the indices where it holds, as `nonzero` gives; under `jit` that needs `size`.
+
+    Parameters
+    ----------
+    condition : bool[...]
+        Numbers count as whether they differ from 0.
+    x, y : array or scalar
+    size : int, optional
+    fill_value : scalar, optional
+        As in `nonzero`, with the condition alone.
+
+    Returns
+    -------
+    array of the common dtype of `x` and `y`, or tuple of integer arrays
+
+    Raises
+    ------
+    ValueError
+        One of `x` and `y` alone, or with `size` or `fill_value`.
     """
     if x is None and y is None:
         check_arraylike("where", condition)
@@ -101,6 +119,25 @@ def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:
     """Limit the elements to lie between `min` and `max`, either of which may be None; real numbers only.
 
     At a bound the gradient is halved, as at any tie of `maximum`.
+
+    Parameters
+    ----------
+    arr : real[...]
+    min, max : real array or scalar, optional
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ValueError
+        No array, or complex numbers.
+
+    Examples
+    --------
+    >>> pnp.clip(pnp.array([-2, 0, 5]), 0, 3).tolist()
+    [0, 0, 3]
     """
     if arr is None:
         raise ValueError("No input was provided to the clip function.")
@@ -119,7 +156,23 @@ def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
-    """For each element the choice of the first condition that holds, else `default`."""
+    """For each element the choice of the first condition that holds, else `default`.
+
+    Parameters
+    ----------
+    condlist : sequence of bool[...]
+    choicelist : sequence of arrays
+    default : array or scalar
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ValueError
+        Lists of different lengths, empty ones, or conditions that are not boolean.
+    """
     if len(condlist) != len(choicelist):
         raise ValueError(f"condlist must have length equal to choicelist ({len(condlist)} vs {len(choicelist)})")
     if not len(condlist):
@@ -139,6 +192,23 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     """Apply to each element the function, or give the constant, of the last condition that holds.
 
     With one function more than conditions, the last is for elements where none holds; otherwise those are 0.
+
+    Parameters
+    ----------
+    x : array
+    condlist : sequence of bool[...], or one
+    funclist : sequence of functions and scalars
+    args, kw
+        Passed to the functions.
+
+    Returns
+    -------
+    array like `x`
+
+    Raises
+    ------
+    ValueError
+        Another number of functions.
     """
     check_arraylike("piecewise", x)
     x = as_operand(x)
@@ -171,6 +241,24 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     """For each element of the index array `a`, the element of the choice of that number; all broadcast.
 
     `mode` is "wrap", "clip" or "raise"; the last works on known indices only.
+
+    Parameters
+    ----------
+    a : integer[...]
+    choices : sequence of arrays
+    out : None
+    mode : "raise", "wrap" or "clip"
+
+    Returns
+    -------
+    array of the common dtype of the choices
+
+    Raises
+    ------
+    DTypeError
+        `a` is not of integers.
+    ValueError
+        Another mode, or an index outside with "raise".
     """
     refuse("choose", out=out)
     check_arraylike("choose", a, *choices)

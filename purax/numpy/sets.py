@@ -5,6 +5,13 @@ How many elements there are depends on the values: outside transformations they 
 long the result is, filled up where there are fewer.
 
 Elements keep their dtype; positions and counts are integers.
+
+Parameters
+----------
+size : int, optional
+    Length of the result; needed while tracing.
+fill_value : scalar, optional
+    What fills the result where there are fewer.
 """
 
 from __future__ import annotations
@@ -121,6 +128,13 @@ def unique(
     ------
     ConcretizationTypeError
         `ar` is traced and `size` is not given.
+    ShapeError
+        No elements, and a `size` without `fill_value`.
+
+    Examples
+    --------
+    >>> pnp.unique(pnp.array([3, 1, 3])).tolist()
+    [1, 3]
     """
     check_arraylike("unique", ar)
     ar = as_operand(ar)
@@ -251,6 +265,11 @@ def isin(
     Returns
     -------
     boolean array of the shape of `element`
+
+    Raises
+    ------
+    ValueError
+        Another method.
     """
     check_arraylike("isin", element, test_elements)
     if method not in ("auto", "compare_all", "binary_search", "sort"):
@@ -274,7 +293,7 @@ def isin(
 
 
 def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """The distinct elements of both arrays, sorted; `size` and `fill_value` as in `unique`."""
+    """The distinct elements of both arrays, `ar1` and `ar2`, sorted; `size` and `fill_value` as in `unique`."""
     x, y = _flat_pair("union1d", ar1, ar2)
     return unique(shapes.concatenate([x, y], 0), size=size, fill_value=fill_value)
 
@@ -293,6 +312,10 @@ def setdiff1d(
         Length of the result; needed while tracing.
     fill_value : scalar, optional
         What fills the result; default 0.
+
+    Returns
+    -------
+    array[size]
     """
     check_arraylike("setdiff1d", ar1, ar2)
     x = as_operand(ar1)
@@ -326,7 +349,15 @@ def setxor1d(
 ) -> Any:
     """The distinct elements that occur in exactly one of two arrays, sorted; `size` and `fill_value` as in `unique`.
 
-    With `assume_unique` the elements of each array are known to be distinct.
+    Parameters
+    ----------
+    ar1, ar2 : array
+    assume_unique : bool
+        The elements of each array are known to be distinct.
+
+    Returns
+    -------
+    array[size]
     """
     x, y = _flat_pair("setxor1d", ar1, ar2)
     if x.aval.size + y.aval.size == 0:

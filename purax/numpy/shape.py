@@ -1,5 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes and axes: reshape, transpose, join, split, repeat, roll, flip."""
+"""Shapes and axes: reshape, transpose, join, split, repeat, roll, flip.
+
+Results have the dtype of the operand, those of joins the common one or `dtype`. An axis that does not exist raises ValueError.
+
+Parameters
+----------
+a, x, m, array, arr, ary : array
+arrays, tup : sequence of arrays, or an array, which stands for its rows
+axis : int, optional
+    Negative axes count from the end.
+axis1, axis2 : int
+dtype : dtype, optional
+    Of the result.
+indices_or_sections : int or sequence of int
+    Number of equal parts, or the places where parts end.
+out_sharding : Sharding, optional
+    Where the result lies.
+"""
 
 from __future__ import annotations
 
@@ -65,13 +82,24 @@ def ndim(a: Any) -> int:
 
 
 def size(a: Any, axis: int | Sequence[int] | None = None) -> int:
-    """The number of elements, of all axes or of some."""
+    """The number of elements, an int, of all axes or of those that `axis` names."""
     sizes = shape(a)
     return math.prod(sizes) if axis is None else math.prod(sizes[i] for i in reduced_axes(axis, len(sizes)))
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
-    """Convert to a dtype, which is kept as named (64 bits too); complex to real drops the imaginary part."""
+    """Convert to a dtype, which is kept as named (64 bits too); complex to real drops the imaginary part.
+
+    Parameters
+    ----------
+    copy : bool
+        Never the same array.
+    device : Device or Sharding, optional
+
+    Returns
+    -------
+    dtype[...]
+    """
     x = _array("astype", x)
     target = dtypes.default_float() if dtype is None else dtypes.named(dtype)
     if dtypes.is_bool(target) and not dtypes.is_bool(x.aval.dtype) and not dtypes.is_key(x.aval.dtype):
@@ -140,7 +168,31 @@ def byteswap_method(x: Any) -> Any:
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, out_sharding: Any = None) -> Any:
     """The same elements in another shape; one size may be -1.
 
-    `order` is "C" (last axis fastest) or "F"; `copy` means nothing, since arrays are immutable.
+    Parameters
+    ----------
+    shape : int or sequence of int
+    order : "C" or "F"
+        Whether the last or the first axis varies fastest.
+    copy : bool, optional
+        Means nothing: arrays are immutable.
+
+    Returns
+    -------
+    array of that shape
+
+    Raises
+    ------
+    ShapeError
+        Another number of elements.
+    ValueError
+        More than one size is -1, or another order.
+    NotImplementedError
+        Order "A".
+
+    Examples
+    --------
+    >>> pnp.arange(6).reshape(2, -1).tolist()
+    [[0, 1, 2], [3, 4, 5]]
     """
     del copy
     a = _array("reshape", a)
@@ -209,14 +261,26 @@ def reshape_method(a: Any, shape: tuple[Any, ...], order: str, kwargs: dict[str,
 
 
 def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
-    """Flatten to one axis, in order "C" or "F"."""
+    """Flatten to one axis, in order "C" or "F".
+
+    Raises
+    ------
+    NotImplementedError
+        Order "K" or "A".
+    """
     if order == "K":
         raise NotImplementedError("Ravel not implemented for order='K': arrays have no memory order; use 'C' or 'F'")
     return reshape(a, (-1,) if np.size(a) or not hasattr(a, "aval") else (0,), order, out_sharding=out_sharding)
 
 
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
-    """Permute axes: axis `i` of the result is axis ``axes[i]`` of `a`; without `axes` all are reversed."""
+    """Permute axes: axis `i` of the result is axis ``axes[i]`` of `a`; without `axes` all are reversed.
+
+    Raises
+    ------
+    ValueError
+        `axes` are no permutation.
+    """
     a = _array("transpose", a)
     count = a.aval.ndim
     if axes is None:
@@ -235,7 +299,13 @@ def permute_dims(a: Any, /, axes: tuple[int, ...]) -> Any:
 
 
 def matrix_transpose(x: Any, /) -> Any:
-    """The last two axes swapped."""
+    """The last two axes swapped.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two axes.
+    """
     x = _array("matrix_transpose", x)
     if x.aval.ndim < 2:
         raise ValueError(f"x must be at least two-dimensional for matrix_transpose; got ndim={x.aval.ndim}")
@@ -252,7 +322,26 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 
 
 def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
-    """Move axes to other places; the rest keep their order."""
+    """Move axes to other places; the rest keep their order.
+
+    Parameters
+    ----------
+    source, destination : int or sequence of int
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ValueError
+        Not as many of both.
+
+    Examples
+    --------
+    >>> pnp.moveaxis(pnp.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
     a = _array("moveaxis", a)
     count = a.aval.ndim
     start = reduced_axes(_axes(source), count)
@@ -270,7 +359,13 @@ def _axes(axis: Any) -> tuple[int, ...]:
 
 
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
-    """Move an axis back until it lies in front of axis `start`."""
+    """Move an axis back until it lies in front of axis `start`.
+
+    Raises
+    ------
+    ValueError
+        No such place.
+    """
     a = _array("rollaxis", a)
     count = a.aval.ndim
     (axis,) = reduced_axes(operator.index(axis), count)
@@ -281,7 +376,13 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 
 
 def squeeze(a: Any, axis: Any = None) -> Any:
-    """Drop axes of size 1: all, or the ones named."""
+    """Drop axes of size 1: all, or those that `axis` names.
+
+    Raises
+    ------
+    ValueError
+        A named axis has another size.
+    """
     a = _array("squeeze", a)
     sizes = a.aval.shape
     if axis is None:
@@ -372,7 +473,13 @@ def _sequence(name: str, arrays: Any) -> list[Any]:
 
 
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
-    """Join along an existing axis, or flattened with ``axis=None``; of the common dtype or `dtype`."""
+    """Join along an existing axis, or flattened with ``axis=None``; of the common dtype or `dtype`.
+
+    Raises
+    ------
+    ValueError
+        No arrays, or scalars without ``axis=None``.
+    """
     parts = _sequence("concatenate", arrays)
     if not parts:
         raise ValueError("Need at least one array to concatenate.")
@@ -391,7 +498,21 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
 
 
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
-    """Join along a new axis; all shapes equal."""
+    """Join along a new axis; all shapes equal.
+
+    Parameters
+    ----------
+    out : None
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ValueError
+        No arrays, or of different shapes.
+    """
     refuse("stack", out=out)
     if not len(arrays):
         raise ValueError("Need at least one array to stack.")
@@ -470,7 +591,13 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """The slices along an axis, each without it."""
+    """The slices along an axis, each without it.
+
+    Raises
+    ------
+    ValueError
+        A scalar.
+    """
     x = _array("unstack", x)
     if x.aval.ndim == 0:
         raise ValueError("Unstack requires arrays with rank > 0, however a scalar array was passed.")
@@ -563,6 +690,18 @@ def repeat(
     axis : int, optional
     total_repeat_length : int, optional
         Length of the result: cut, or filled with the last element. Needed where `repeats` is traced.
+    out_sharding : Sharding, optional
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ValueError
+        Negative numbers, or not one for each element.
+    DTypeError
+        They are not integers.
     """
     a = _array("repeat", a)
     check_arraylike("repeat", repeats)
@@ -620,7 +759,7 @@ def take_rows(a: Any, places: Any, axis: int) -> Any:
 
 
 def resize(a: Any, new_shape: Any) -> Any:
-    """An array of a new shape, filled with the elements of `a` again and again."""
+    """An array of the shape `new_shape`, filled with the elements of `a` again and again."""
     a = ravel(_array("resize", a))
     sizes = canonical_shape(new_shape)
     total = math.prod(sizes)
@@ -630,7 +769,26 @@ def resize(a: Any, new_shape: Any) -> Any:
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    """Shift elements along axes, those that leave one end coming in at the other; `shift` may be traced."""
+    """Shift elements along axes, those that leave one end coming in at the other; `shift` may be traced.
+
+    Parameters
+    ----------
+    shift : int or sequence of int
+
+    Returns
+    -------
+    array like `a`
+
+    Raises
+    ------
+    ValueError
+        Not as many shifts as axes.
+
+    Examples
+    --------
+    >>> pnp.roll(pnp.arange(4), 1).tolist()
+    [3, 0, 1, 2]
+    """
     a = _array("roll", a)
     if axis is None:
         return ops.reshape(roll(ops.reshape(a, (a.aval.size,)), shift, 0), a.aval.shape)
@@ -683,7 +841,22 @@ def flipud(m: Any) -> Any:
 
 
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
-    """Turn by `k` times 90 degrees in the plane of two axes, from the first toward the second."""
+    """Turn by `k` times 90 degrees in the plane of two axes, from the first toward the second.
+
+    Parameters
+    ----------
+    k : int
+    axes : (int, int)
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ValueError
+        Fewer than two axes, or one axis twice.
+    """
     m = _array("rot90", m)
     if m.aval.ndim < 2:
         raise ValueError(f"rot90 requires its first argument to have ndim at least two, got {m.aval.shape}")
@@ -702,7 +875,18 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """Apply a function of vectors to each vector along an axis; axes of its result take the place of that axis."""
+    """Apply a function of vectors to each vector along an axis; axes of its result take the place of that axis.
+
+    Parameters
+    ----------
+    func1d : callable
+    args, kwargs
+        Passed to the function.
+
+    Returns
+    -------
+    array, or what the function gives of arrays
+    """
     arr = _array("apply_along_axis", arr)
     (axis,) = reduced_axes(operator.index(axis), arr.aval.ndim)
 
@@ -717,7 +901,22 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
 
 
 def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Sequence[int]) -> Any:
-    """Apply ``func(a, axis)`` for each axis in turn; a result that lost the axis gets it back with size 1."""
+    """Apply ``func(a, axis)`` for each axis in turn; a result that lost the axis gets it back with size 1.
+
+    Parameters
+    ----------
+    func : callable
+    axes : sequence of int
+
+    Returns
+    -------
+    array of the rank of `a`
+
+    Raises
+    ------
+    ValueError
+        A result of another rank.
+    """
     a = _array("apply_over_axes", a)
     for axis in axes:
         b = func(a, axis)

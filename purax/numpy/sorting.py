@@ -2,6 +2,21 @@
 """Sorting and searching: NaNs last, -0.0 equal to 0.0, complex numbers by real, then imaginary part; order of equals is kept.
 
 Sorted arrays keep dtype and shape; positions are integers.
+
+Parameters
+----------
+a : array
+axis : int, optional
+    None flattens the array.
+kind, order : None
+    NumPy's; anything else raises TypeError.
+stable : bool
+    The order of equals is kept in any case.
+descending : bool
+kth : int
+    ShapeError if there are not so many elements.
+dtype : integer dtype, optional
+    Of positions.
 """
 
 from __future__ import annotations
@@ -120,6 +135,13 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     Returns
     -------
     integer array of the shape of one key
+
+    Raises
+    ------
+    TypeError
+        No keys.
+    ShapeError
+        Keys of different shapes.
     """
     rows = [as_operand(k) for k in (keys if isinstance(keys, (tuple, list)) else list(as_operand(keys)))]
     if not rows:
@@ -183,6 +205,18 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
     -------
     int32[...]
         Of the shape of `v`.
+
+    Raises
+    ------
+    ShapeError
+        `a` has not one axis.
+    ValueError
+        Another side or method.
+
+    Examples
+    --------
+    >>> pnp.searchsorted(pnp.array([1, 2, 2, 3]), 2, side="right").item()
+    3
     """
     if sorter is not None:
         check_arraylike("searchsorted", a, v, sorter)

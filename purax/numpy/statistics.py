@@ -54,6 +54,32 @@ def bincount(
     """How often each integer from 0 on occurs in a vector, or the sum of its weights.
 
     Negative integers count as 0. `length` fixes the size of the result, which is needed when `x` is traced; larger ones are left out.
+
+    Parameters
+    ----------
+    x : integer[n] or bool[n]
+    weights : array[n], optional
+    minlength : int
+        The result is at least as long.
+    length : int, optional
+    out_sharding : optional
+        Without effect.
+
+    Returns
+    -------
+    int[length], or array[length] of the dtype of the weights
+
+    Raises
+    ------
+    DTypeError
+        `x` is not of integers.
+    ValueError
+        `x` has not one axis, weights of another shape, or a negative `minlength`.
+
+    Examples
+    --------
+    >>> pnp.bincount(pnp.array([0, 2, 2])).tolist()
+    [1, 0, 2]
     """
     del out_sharding
     check_arraylike("bincount", x)
@@ -84,7 +110,25 @@ def bincount(
 
 
 def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
-    """For each element the number of the bin it falls into; `bins` rise or fall, and belong to the right if `right`."""
+    """For each element the number of the bin it falls into; `bins` rise or fall, and belong to the right if `right`.
+
+    Parameters
+    ----------
+    x : real[...]
+    bins : real[n]
+    right : bool
+    method : str, optional
+        As in `searchsorted`.
+
+    Returns
+    -------
+    int32[...]
+
+    Raises
+    ------
+    ValueError
+        `bins` has not one axis.
+    """
     check_arraylike("digitize", x, bins)
     bins = as_operand(bins)
     if bins.aval.ndim != 1:
@@ -100,7 +144,27 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
 
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
-    """The edges of equal bins from the smallest to the largest element, or over `range`; `bins` itself if it is an array."""
+    """The edges of equal bins from the smallest to the largest element, or over `range`; `bins` itself if it is an array.
+
+    Parameters
+    ----------
+    a : real[...]
+    bins : int or real[n + 1]
+    range : (float, float), optional
+    weights : optional
+        Without effect.
+
+    Returns
+    -------
+    array[n + 1]
+
+    Raises
+    ------
+    NotImplementedError
+        `bins` is a string.
+    ValueError
+        `range` is no pair.
+    """
     del weights
     if isinstance(bins, str):
         raise NotImplementedError("string values for `bins` are not supported: give a number of bins, or their edges")
@@ -128,7 +192,25 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
 def histogram(
     a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
 ) -> tuple[Any, Any]:
-    """Counts, or sums of weights, per bin, and the edges of the bins; with `density` divided by total and width."""
+    """Counts, or sums of weights, per bin, and the edges of the bins; with `density` divided by total and width.
+
+    Parameters
+    ----------
+    a : real[...]
+    bins, range
+        As in `histogram_bin_edges`.
+    weights : array like `a`, optional
+    density : bool, optional
+
+    Returns
+    -------
+    (array[n], array[n + 1])
+
+    Raises
+    ------
+    ValueError
+        Weights of another shape.
+    """
     if weights is None:
         check_arraylike("histogram", a, bins)
         (a,) = promote_dtypes_inexact(a)
@@ -178,7 +260,21 @@ def _count_bins(columns: list[Any], edges: list[Any], weights: Any) -> Any:
 def histogram2d(
     x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
 ) -> tuple[Any, Any, Any]:
-    """Counts, or sums of weights, of points (x, y) per box, and the edges along both axes."""
+    """Counts, or sums of weights, of points (x, y) per box, and the edges along both axes.
+
+    Parameters
+    ----------
+    x, y : real[n]
+    bins : int, array, or a pair of these
+    range : pair of (float, float) or None, optional
+    weights : array[n], optional
+    density : bool, optional
+        Divide by total and area.
+
+    Returns
+    -------
+    (array[k, l], array[k + 1], array[l + 1])
+    """
     check_arraylike("histogram2d", x, y)
     try:
         several = len(bins)
@@ -194,7 +290,26 @@ def histogram2d(
 def histogramdd(
     sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
 ) -> tuple[Any, list[Any]]:
-    """Counts, or sums of weights, of points (rows of `sample`) per box, and the edges along each axis."""
+    """Counts, or sums of weights, of points (rows of `sample`) per box, and the edges along each axis.
+
+    Parameters
+    ----------
+    sample : real[n, d]
+    bins : int, or sequence of d ints or arrays
+    range : sequence of d pairs or None, optional
+    weights : array[n], optional
+    density : bool, optional
+        Divide by total and volume.
+
+    Returns
+    -------
+    (array with d axes, list of d arrays)
+
+    Raises
+    ------
+    ValueError
+        Shapes or numbers that do not fit.
+    """
     if weights is None:
         check_arraylike("histogramdd", sample)
         sample = as_operand(sample)
@@ -237,9 +352,33 @@ def cov(
     m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
     aweights: Any = None, dtype: Any = None,
 ) -> Any:  # fmt: skip
-    """Covariance of variables (rows of `m` and `y`; columns unless `rowvar`), of inexact dtype.
+    """Covariance of variables.
 
-    `fweights` say how often each observation counts, `aweights` how much; `bias` and `ddof` choose the divisor.
+    Parameters
+    ----------
+    m : array[n] or array[k, n]
+        Variables are rows, or columns unless `rowvar`.
+    y : array, optional
+        More variables.
+    rowvar : bool
+    bias : bool
+        Divide by n; else by n - 1.
+    ddof : int, optional
+        Divide by n - ddof, whatever `bias` is.
+    fweights : integer[n], optional
+        How often each observation counts.
+    aweights : real[n], optional
+        How much it counts.
+    dtype : dtype, optional
+
+    Returns
+    -------
+    array[k, k] of inexact dtype, without axes of size 1
+
+    Raises
+    ------
+    ValueError
+        More than two axes.
     """
     if y is not None:
         check_arraylike("cov", m, y)
@@ -305,7 +444,18 @@ def _observation_weights(x: Any, fweights: Any, aweights: Any) -> Any:
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
-    """Correlation coefficients of variables; see `cov`."""
+    """Correlation coefficients of variables; see `cov`.
+
+    Parameters
+    ----------
+    x, y, rowvar, dtype
+        As m, y, rowvar and dtype in `cov`.
+
+    Returns
+    -------
+    array[k, k] of inexact dtype
+        Parts lie between -1 and 1.
+    """
     check_arraylike("corrcoef", x)
     matrix = cov(x, y, rowvar, dtype=dtype)
     if matrix.aval.ndim == 0:
@@ -324,7 +474,30 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> A
 
 
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """`n` times the differences of neighbours along an axis; of booleans, whether they differ."""
+    """`n` times the differences of neighbours along an axis; of booleans, whether they differ.
+
+    Parameters
+    ----------
+    a : array
+    n : int
+    axis : int
+    prepend, append : array or scalar, optional
+        Joined to the array first.
+
+    Returns
+    -------
+    array of the dtype of `a`
+
+    Raises
+    ------
+    ValueError
+        `n` is negative, or `a` a scalar.
+
+    Examples
+    --------
+    >>> pnp.diff(pnp.array([1, 4, 9])).tolist()
+    [3, 5]
+    """
     check_arraylike("diff", a)
     a = as_operand(a)
     n = operator.index(n)
@@ -360,7 +533,17 @@ def _end(name: str, value: Any, a: Any, axis: int) -> Any:
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """Differences of neighbours of the flattened array, with given numbers in front and behind."""
+    """Differences of neighbours of the flattened array, with given numbers in front and behind.
+
+    Parameters
+    ----------
+    ary : array
+    to_end, to_begin : array or scalar, optional
+
+    Returns
+    -------
+    array[n] of the dtype of `ary`
+    """
     check_arraylike("ediff1d", ary, *[v for v in (to_end, to_begin) if v is not None])
     flat = ravel(ary)
     size = flat.aval.size
@@ -384,6 +567,13 @@ def gradient(f: Any, *varargs: Any, axis: int | Sequence[int] | None = None, edg
     Returns
     -------
     array, or list of arrays for several axes
+
+    Raises
+    ------
+    ValueError
+        Another `edge_order`, an axis that is too short, or distances that do not fit.
+    TypeError
+        Not as many distances as axes.
     """
     check_arraylike("gradient", f, *varargs)
     (a,) = promote_dtypes_inexact(f)
@@ -464,7 +654,25 @@ def _second_order_ends(rows: Any, along: Any, gaps: Any, size: int, first: Any, 
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """Integral along an axis by the trapezoidal rule, over coordinates `x` or steps `dx`."""
+    """Integral along an axis by the trapezoidal rule, over coordinates `x` or steps `dx`.
+
+    Parameters
+    ----------
+    y : array
+    x : array, optional
+        Of the axis, or of the shape of `y`.
+    dx : scalar or array
+    axis : int
+
+    Returns
+    -------
+    array without the axis
+
+    Examples
+    --------
+    >>> pnp.trapezoid(pnp.array([0.0, 1.0, 2.0])).item()
+    2.0
+    """
     if x is None:
         check_arraylike("trapezoid", y)
         (y,) = promote_dtypes_inexact(y)
@@ -486,7 +694,24 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 6.283185307179586) -> Any:
-    """Take out jumps of more than half a period (or `discont`) between neighbours along an axis, by whole periods."""
+    """Take out jumps of more than half a period (or `discont`) between neighbours along an axis, by whole periods.
+
+    Parameters
+    ----------
+    p : real[...]
+    discont : scalar, optional
+    axis : int
+    period : scalar
+
+    Returns
+    -------
+    array of the shape of `p`
+
+    Raises
+    ------
+    ValueError
+        Complex numbers.
+    """
     check_arraylike("unwrap", p)
     p = as_operand(p)
     dtype = numeric(
@@ -529,6 +754,28 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
     Outside of the points the value is that of the nearest one, or `left` and `right`; either may be "extrapolate". With `period`
     the abscissas are taken modulo it.
+
+    Parameters
+    ----------
+    x : real[...]
+    xp : real[n]
+    fp : array[n]
+    left, right : scalar or "extrapolate", optional
+    period : scalar, optional
+
+    Returns
+    -------
+    array of the shape of `x` and the inexact dtype at which `fp` and `x` meet
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, complex abscissas, or another string.
+
+    Examples
+    --------
+    >>> pnp.interp(1.5, pnp.array([1.0, 2.0]), pnp.array([10.0, 20.0])).item()
+    15.0
     """
     for name, value in (("left", left), ("right", right)):
         if isinstance(value, str) and value != "extrapolate":
@@ -577,12 +824,38 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 
 def convolve(a: Any, v: Any, mode: str = "full", *, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """Convolution of two vectors; `mode` is "full", "same" or "valid". Integers are computed in floating point."""
+    """Convolution of two vectors; `mode` is "full", "same" or "valid". Integers are computed in floating point.
+
+    Parameters
+    ----------
+    a, v : array[m], array[n]
+    mode : str
+        "full": m + n - 1 elements; "same": max(m, n); "valid": where one lies within the other.
+    precision, preferred_element_type
+        As in `dot`.
+
+    Returns
+    -------
+    array of inexact dtype
+    """
     return _convolve("convolve", a, v, mode, precision, preferred_element_type)
 
 
 def correlate(a: Any, v: Any, mode: str = "valid", *, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """Cross-correlation of two vectors, the second conjugated; `mode` is "valid", "same" or "full"."""
+    """Cross-correlation of two vectors, the second conjugated; `mode` is "valid", "same" or "full".
+
+    Parameters
+    ----------
+    a, v : array[m], array[n]
+    mode : str
+        As in `convolve`.
+    precision, preferred_element_type
+        As in `dot`.
+
+    Returns
+    -------
+    array of inexact dtype
+    """
     return _convolve("correlate", a, v, mode, precision, preferred_element_type)
 
 

@@ -82,6 +82,15 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     ----------
     a : array
     method : "lu" or "qr", optional
+
+    Returns
+    -------
+    SlogdetResult(sign [...], logabsdet float[...])
+
+    Raises
+    ------
+    ValueError
+        Another method.
     """
     a = matrices_of("linalg.slogdet", a, True)
     if method not in (None, "lu", "qr"):
@@ -137,6 +146,11 @@ def solve(a: Any, b: Any) -> Any:
     Returns
     -------
     array of the shape of b, broadcast
+
+    Raises
+    ------
+    ShapeError
+        `a` is not square, or `b` has other rows.
     """
     a, b = inexact("linalg.solve", a, b)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
@@ -168,6 +182,11 @@ def lstsq(a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = Fal
     Returns
     -------
     (x [n] or [n, k], sums of squared residuals [k], int32 rank, singular values)
+
+    Raises
+    ------
+    ShapeError
+        Not a matrix, and a vector or matrix with as many rows.
     """
     a, b = inexact("linalg.lstsq", a, b)
     if a.ndim != 2 or b.ndim not in (1, 2) or a.shape[0] != b.shape[0]:
@@ -250,6 +269,15 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
         Singular values below this share of the largest count as zero; by default 10 max(m, n) eps.
     hermitian : bool
         `a` is Hermitian.
+
+    Returns
+    -------
+    array [..., n, m]
+
+    Raises
+    ------
+    ValueError
+        Both limits.
     """
     if rtol is not None and rcond is not None:
         raise ValueError("pinv: rtol and rcond are two names of one limit; give one of them")
@@ -276,6 +304,17 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
         Limit as a share of the largest; by default max(m, n) eps.
     tol : float or array, optional
         Limit itself.
+    hermitian : bool
+        The matrices are Hermitian.
+
+    Returns
+    -------
+    int32[...]
+
+    Raises
+    ------
+    ValueError
+        Both limits.
     """
     if rtol is not None and tol is not None:
         raise ValueError("matrix_rank: tol and rtol both set the limit; give one of them")

@@ -242,7 +242,18 @@ def _rows(x: Any, order: tuple[int, ...], rest: tuple[int, ...]) -> Any:
 
 
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
-    """A ufunc of a function of `nin` scalars that gives `nout`, mapped over arrays of any shape; `identity` starts reductions."""
+    """A ufunc of a function of `nin` scalars that gives `nout`, mapped over arrays of any shape; `identity` starts reductions.
+
+    Parameters
+    ----------
+    func : callable
+    nin, nout : int
+    identity : scalar, optional
+
+    Returns
+    -------
+    ufunc
+    """
     return ufunc(func, operator.index(nin), operator.index(nout), identity=identity)
 
 

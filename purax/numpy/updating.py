@@ -436,6 +436,15 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
         indices do not count from the end.
     inplace : bool
         Must be False.
+
+    Returns
+    -------
+    array like `a`
+
+    Raises
+    ------
+    ValueError
+        `inplace` is True, or another mode.
     """
     _refuse_in_place("put", inplace)
     check_arraylike("put", a, ind, v)
@@ -461,7 +470,33 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
 def put_along_axis(
     arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *, mode: str | None = None
 ) -> Any:
-    """A copy of `arr` with the elements that `take_along_axis(arr, indices, axis)` reads replaced by `values`."""
+    """A copy of `arr` with the elements that `take_along_axis(arr, indices, axis)` reads replaced by `values`.
+
+    Parameters
+    ----------
+    arr : array
+    indices : integer array
+        Of the rank of `arr`.
+    values : array
+        Broadcasts to `indices`.
+    axis : int or None
+        None: `arr` is flattened.
+    inplace : bool
+        Must be False.
+    mode : str, optional
+        As in `x.at[...]`.
+
+    Returns
+    -------
+    array like `arr`
+
+    Raises
+    ------
+    ShapeError
+        Indices of another rank.
+    ValueError
+        `inplace` is True.
+    """
     _refuse_in_place("put_along_axis", inplace)
     check_arraylike("put_along_axis", arr, indices, values)
     arr = as_operand(arr)
@@ -486,7 +521,28 @@ def put_along_axis(
 
 
 def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
-    """A copy of `arr` with the elements where `mask` holds replaced by the values in turn, which repeat if they are fewer."""
+    """A copy of `arr` with the elements where `mask` holds replaced by the values in turn, which repeat if they are fewer.
+
+    Parameters
+    ----------
+    arr : array
+    mask : bool[...]
+        Of as many elements.
+    vals : array
+    inplace : bool
+        Must be False.
+
+    Returns
+    -------
+    array like `arr`
+
+    Raises
+    ------
+    ShapeError
+        Sizes that differ, or no values.
+    ValueError
+        `inplace` is True.
+    """
     _refuse_in_place("place", inplace)
     check_arraylike("place", arr, mask, vals)
     data, mask, values = as_operand(arr), as_operand(mask), as_operand(vals)

@@ -32,10 +32,16 @@ def vectorize(
     signature : str, optional
         Axes that one call takes and gives, such as "(n),(n)->()"; by default scalars.
 
+    Returns
+    -------
+    callable
+
     Raises
     ------
     ValueError
         The signature is malformed, or does not fit the arguments or results.
+    TypeError
+        `excluded` has something else, or another number of arguments comes than the signature names.
     """
     if any(not isinstance(item, (str, int)) for item in excluded):
         raise TypeError(
