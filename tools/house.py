@@ -22,11 +22,11 @@ ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOT = ROOT / "docs" / "api.txt"
 # Words that tell what a result is.
 RESULTS = re.compile(
-    r"dtype|shape|boolean|integer|index|indices|float|inexact|text|list|tuple|vector of|matrix|namespace|whether|view|array like|scalar|callable|decorat|tree like|\bbool\b|\bint\d*\b",
+    r"dtype|shape|boolean|integer|index|indices|float|inexact|text|list|tuple|vector of|matrix|namespace|whether|view|array like|scalar|callable|decorat|tree like|\bbool\b|\bu?int\d*\b",
     re.IGNORECASE,
 )
 # Layers whose public functions tell everything.
-TOLD = {"nn", "numpy", "primitives", "scipy"}
+TOLD = {"nn", "numpy", "optim", "primitives", "random", "scipy"}
 RULES = ("infer", "reference", "jvp", "transpose", "batch", "lower", "linearize")
 
 
@@ -165,9 +165,9 @@ def check_docstrings() -> Iterator[str]:
     """Yield what the docstrings of public functions leave out.
 
     Errors that a function raises itself stand in its section Raises. Three arguments or more stand in a section Parameters, and then
-    results in a section Returns; for fewer a paragraph will do that names the second argument and, unless its annotation does, the kind of
-    the result. What all
-    functions of a file share (arguments in a section Parameters, results in any words) may stand in the docstring of the module.
+    results in a section Returns; for fewer a paragraph will do that names the second argument and, unless the annotation does, the kind of
+    the result. What the functions of a file share (arguments in a section Parameters, results in any words) may stand in its own
+    docstring.
     """
     for path in sorted((ROOT / "purax").rglob("*.py")):
         tree, value, module = ast.parse(path.read_text(encoding="utf-8")), declared(path), module_name(path)

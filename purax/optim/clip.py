@@ -81,7 +81,12 @@ def _excess(size: Any, limit: Any) -> Any:
 
 
 def global_norm(updates: Updates) -> Any:
-    """Return the Euclidean norm of all updates taken as one vector, real[]."""
+    """Return the Euclidean norm of all updates taken as one vector, real[].
+
+    Returns
+    -------
+    real[]
+    """
     return optim_tree.norm(updates)
 
 

@@ -42,6 +42,11 @@ def chain(*args: GradientTransformation) -> GradientTransformationExtraArgs:
     GradientTransformationExtraArgs
         Its state is the tuple of their states; extra named arguments reach those that take them.
 
+    Raises
+    ------
+    ValueError
+        (By `update`.) A state of another number of parts.
+
     Examples
     --------
     >>> from purax import optim

@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nearest point of a set: what keeps parameters inside constraints (apply after `apply_updates`)."""
+"""The nearest point of a set: what keeps parameters inside constraints (apply after `apply_updates`).
+
+Results are tree like: the same structure, shapes and dtypes.
+
+Parameters
+----------
+tree : pytree of arrays
+scale : float
+    Size of the set.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,18 @@
 """Arithmetic on whole trees of arrays, and ways to find and change what sits in an optimizer's state.
 
 Every function keeps the dtype of each leaf unless told otherwise: a scalar never widens a leaf.
+
+Results are tree like `tree_x`, the target or the moments, unless a function says otherwise.
+
+Parameters
+----------
+tree_x, tree_y, other_trees, other_tree, target_tree, a, b : pytree of arrays
+    Of one structure; arrays of one place broadcast.
+updates, moments, moment : pytree of arrays
+    Of one structure.
+scalar : number or array[]
+rng_key : key
+dtype : dtype, optional
 """
 
 from __future__ import annotations
@@ -94,7 +106,16 @@ def _like(scalar: Any, leaf: Any) -> Any:
 
 
 def clip(tree_x: Any, min_value: Any = None, max_value: Any = None) -> Any:
-    """Return each leaf limited to [min_value, max_value]."""
+    """Return each leaf limited to [min_value, max_value].
+
+    Parameters
+    ----------
+    min_value, max_value : scalar, optional
+
+    Returns
+    -------
+    tree like `tree_x`
+    """
     return tree.map(lambda x: pnp.clip(x, min_value, max_value), tree_x)
 
 
@@ -109,7 +130,7 @@ def real(tree_x: Any) -> Any:
 
 
 def where(condition: Any, tree_x: Any, tree_y: Any) -> Any:
-    """Choose leaf by leaf between two trees, by one condition."""
+    """Choose leaf by leaf between two trees, by one `condition`."""
     return tree.map(lambda x, y: pnp.where(condition, x, y), tree_x, tree_y)
 
 
@@ -188,7 +209,19 @@ def norm(tree_x: Any, ord: int | float | str | None = None, squared: bool = Fals
 
 
 def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
-    """Return whether all leaves of two trees are equal within tolerances."""
+    """Return whether all leaves of two trees are equal within tolerances.
+
+    Parameters
+    ----------
+    rtol, atol : float
+        Tolerances.
+    equal_nan : bool
+        Whether NaN equals NaN.
+
+    Returns
+    -------
+    bool[]
+    """
     close = tree.leaves(tree.map(lambda x, y: pnp.allclose(x, y, rtol, atol, equal_nan), a, b))
     return functools.reduce(pnp.logical_and, close, pnp.asarray(True))
 
@@ -207,7 +240,16 @@ def ones_like(tree_x: Any, dtype: Any = None) -> Any:
 
 
 def full_like(tree_x: Any, fill_value: Any, dtype: Any = None) -> Any:
-    """Return arrays of each leaf's shape filled with one value."""
+    """Return arrays of each leaf's shape filled with one value.
+
+    Parameters
+    ----------
+    fill_value : scalar
+
+    Returns
+    -------
+    tree like `tree_x`
+    """
     return tree.map(lambda x: pnp.full_like(x, fill_value, dtype=dtype), tree_x)
 
 
@@ -268,7 +310,17 @@ def split_key_like(rng_key: Any, target_tree: Any) -> Any:
 
 
 def random_like(rng_key: Any, target_tree: Any, sampler: Callable[..., Any] = random.normal, dtype: Any = None) -> Any:
-    """Return a tree of random draws with the target's shapes and dtypes, one key for each leaf."""
+    """Return a tree of random draws with the target's shapes and dtypes, one key for each leaf.
+
+    Parameters
+    ----------
+    sampler : callable
+        `sampler(key, shape, dtype)`.
+
+    Returns
+    -------
+    tree like the target
+    """
     keys = split_key_like(rng_key, target_tree)
     return tree.map(lambda leaf, key: sampler(key, leaf.shape, dtype or leaf.dtype), target_tree, keys)
 
@@ -277,7 +329,17 @@ def random_like(rng_key: Any, target_tree: Any, sampler: Callable[..., Any] = ra
 
 
 def update_moment(updates: Any, moments: Any, decay: Any, order: int) -> Any:
-    """Return decay * m + (1 - decay) * g**order for each leaf; a None gradient keeps None."""
+    """Return decay * m + (1 - decay) * g**order for each leaf; a None gradient keeps None.
+
+    Parameters
+    ----------
+    decay : scalar
+    order : int
+
+    Returns
+    -------
+    tree like the moments
+    """
     return tree.map(
         lambda g, m: None if g is None else (1 - decay) * (g**order if order != 1 else g) + decay * m,
         updates,
@@ -287,7 +349,17 @@ def update_moment(updates: Any, moments: Any, decay: Any, order: int) -> Any:
 
 
 def update_moment_per_elem_norm(updates: Any, moments: Any, decay: Any, order: int) -> Any:
-    """Return decay * m + (1 - decay) * |g|**order for each leaf (the magnitude, so complex gradients work)."""
+    """Return decay * m + (1 - decay) * |g|**order for each leaf (the magnitude, so complex gradients work).
+
+    Parameters
+    ----------
+    decay : scalar
+    order : int
+
+    Returns
+    -------
+    tree like the moments
+    """
 
     def power(g: Any) -> Any:
         if order == 2:
@@ -303,7 +375,17 @@ def update_moment_per_elem_norm(updates: Any, moments: Any, decay: Any, order: i
 
 
 def update_infinity_moment(updates: Any, moments: Any, decay: Any, eps: Any) -> Any:
-    """Return max(|g| + eps, decay * m) for each leaf."""
+    """Return max(|g| + eps, decay * m) for each leaf.
+
+    Parameters
+    ----------
+    decay : scalar
+    eps : scalar
+
+    Returns
+    -------
+    tree like the moments
+    """
     return tree.map(
         lambda g, m: None if g is None else pnp.maximum(pnp.abs(g) + eps, decay * m),
         updates,
@@ -313,7 +395,18 @@ def update_infinity_moment(updates: Any, moments: Any, decay: Any, eps: Any) -> 
 
 
 def bias_correction(moment: Any, decay: Any, count: Any) -> Any:
-    """Return m / (1 - decay**count): the moment freed of its start at zero, in its own dtype."""
+    """Return m / (1 - decay**count): the moment freed of its start at zero, in its own dtype.
+
+    Parameters
+    ----------
+    decay : scalar
+    count : integer scalar
+        Steps that were made, at least 1.
+
+    Returns
+    -------
+    tree like `moment`
+    """
     correction = 1 - decay**count
     return tree.map(lambda m: m / _like(correction, m), moment)
 

@@ -1,5 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Continuous distributions that are functions of uniform and normal numbers."""
+"""Continuous distributions that are functions of uniform and normal numbers.
+
+Results are dtype[shape]. Parameters of distributions that `dtype` would take digits from raise TypePromotionError.
+
+Parameters
+----------
+key : key[] or uint32[2]
+shape : sequence of int, optional
+    By default that to which the parameters broadcast, which must broadcast to it.
+dtype : floating dtype, optional
+    The default float; others raise ValueError.
+out_sharding : sharding, optional
+    Layout of the result over devices.
+"""
 
 from __future__ import annotations
 
@@ -95,9 +108,15 @@ def _truncated_normal(key: Any, lower: Any, upper: Any, *, shape: Any, dtype: An
 def truncated_normal(
     key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Any:
-    """Draw from the normal distribution between `lower` and `upper` (exclusive); both broadcast to `shape`.
+    """Draw from the normal distribution between `lower` and `upper` (exclusive). Differentiable in the limits.
 
-    See `normal` for the other parameters. Differentiable in the limits.
+    Parameters
+    ----------
+    lower, upper : real[...]
+
+    Returns
+    -------
+    dtype[shape]
     """
     key = single_key("truncated_normal", key)
     dtype = float_dtype("truncated_normal", dtype)
@@ -111,10 +130,7 @@ def _lognormal(key: Any, sigma: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def lognormal(key: Any, sigma: Any = _ONE, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from the distribution whose logarithm is normal with mean 0 and deviation `sigma`, which broadcasts to `shape`.
-
-    See `normal` for the other parameters.
-    """
+    """Draw from the distribution whose logarithm is normal with mean 0 and deviation `sigma`; the dtype may be complex."""
     key = single_key("lognormal", key)
     dtype = float_dtype("lognormal", dtype, complex_too=True)
     shape = common_shape("lognormal", shape, sigma)
@@ -130,7 +146,7 @@ def _maxwell(key: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from Maxwell's distribution of speeds, with density `sqrt(2 / pi) x**2 exp(-x**2 / 2)`. Parameters as in `normal`."""
+    """Draw from Maxwell's distribution of speeds, with density `sqrt(2 / pi) x**2 exp(-x**2 / 2)`."""
     key = single_key("maxwell", key)
     dtype = float_dtype("maxwell", dtype)
     return placed(_maxwell(key, shape=shapes.canonical_shape(shape), dtype=dtype), out_sharding)
@@ -182,7 +198,10 @@ def _wald(key: Any, mean: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from Wald's distribution (inverse Gaussian) with scale 1 and the given mean, which broadcasts to `shape`."""
+    """Draw from Wald's distribution (inverse Gaussian) with scale 1 and the given `mean`.
+
+    The density is `exp(-(x - mean)**2 / (2 mean**2 x)) / sqrt(2 pi x**3)`.
+    """
     key = single_key("wald", key)
     dtype = float_dtype("wald", dtype)
     shape = common_shape("wald", shape, mean)
@@ -199,7 +218,7 @@ def _exponential(key: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from the exponential distribution with mean 1. Parameters as in `uniform`."""
+    """Draw from the exponential distribution with mean 1, with density `exp(-x)`."""
     key = single_key("exponential", key)
     dtype = float_dtype("exponential", dtype)
     return placed(_exponential(key, shape=shapes.canonical_shape(shape), dtype=dtype), out_sharding)
@@ -212,7 +231,7 @@ def _cauchy(key: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from Cauchy's distribution, with density `1 / (pi (1 + x**2))`. Parameters as in `uniform`."""
+    """Draw from Cauchy's distribution, with density `1 / (pi (1 + x**2))`."""
     key = single_key("cauchy", key)
     dtype = float_dtype("cauchy", dtype)
     return placed(_cauchy(key, shape=shapes.canonical_shape(shape), dtype=dtype), out_sharding)
@@ -225,7 +244,7 @@ def _laplace(key: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from Laplace's distribution, with density `exp(-|x|) / 2`. Parameters as in `uniform`."""
+    """Draw from Laplace's distribution, with density `exp(-|x|) / 2`."""
     key = single_key("laplace", key)
     dtype = float_dtype("laplace", dtype)
     return placed(_laplace(key, shape=shapes.canonical_shape(shape), dtype=dtype), out_sharding)
@@ -238,7 +257,7 @@ def _logistic(key: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from the logistic distribution, whose distribution function is the sigmoid. Parameters as in `uniform`."""
+    """Draw from the logistic distribution, whose distribution function is the sigmoid."""
     key = single_key("logistic", key)
     dtype = float_dtype("logistic", dtype)
     return placed(_logistic(key, shape=shapes.canonical_shape(shape), dtype=dtype), out_sharding)
@@ -328,7 +347,7 @@ def _pareto(key: Any, b: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from Pareto's distribution, with density `b / x**(b + 1)` for x >= 1; `b` broadcasts to `shape`."""
+    """Draw from Pareto's distribution, with density `b / x**(b + 1)` for x >= 1."""
     key = single_key("pareto", key)
     dtype = float_dtype("pareto", dtype)
     shape = common_shape("pareto", shape, b)
@@ -343,7 +362,7 @@ def _rayleigh(key: Any, scale: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from Rayleigh's distribution with the given scale, which broadcasts to `shape`."""
+    """Draw from Rayleigh's distribution, with density `x / scale**2 exp(-x**2 / (2 scale**2))`."""
     key = single_key("rayleigh", key)
     dtype = float_dtype("rayleigh", dtype)
     shape = common_shape("rayleigh", shape, scale)
@@ -364,7 +383,16 @@ def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: Any, dtype
 def triangular(
     key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Any:
-    """Draw from the triangular distribution on [left, right] with its peak at `mode`; all three broadcast to `shape`."""
+    """Draw from the triangular distribution on [left, right] with its peak at `mode`.
+
+    Parameters
+    ----------
+    left, mode, right : real[...]
+
+    Returns
+    -------
+    dtype[shape]
+    """
     key = single_key("triangular", key)
     dtype = float_dtype("triangular", dtype)
     shape = common_shape("triangular", shape, left, mode, right)
@@ -382,6 +410,14 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype
     """Draw from Weibull's distribution, with density `c / s * (x / s)**(c - 1) * exp(-(x / s)**c)`.
 
     `scale` (s) and `concentration` (c) broadcast against `shape`.
+
+    Parameters
+    ----------
+    scale, concentration : real[...]
+
+    Returns
+    -------
+    dtype[...]
     """
     key = single_key("weibull_min", key)
     dtype = float_dtype("weibull_min", dtype)

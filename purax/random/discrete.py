@@ -140,6 +140,8 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low", *, o
     ------
     TypeError
         `p` is not floating.
+    ValueError
+        Another mode, or `p` does not broadcast to `shape`.
     """
     if mode not in ("high", "low"):
         raise ValueError(f"got {mode=}, expected 'high' or 'low'")
@@ -158,7 +160,20 @@ def _rademacher(key: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw -1 or 1, each with probability one half: dtype[shape], int by default."""
+    """Draw -1 or 1, each with probability one half: dtype[shape], int by default.
+
+    Parameters
+    ----------
+    key : key[] or uint32[2]
+    shape : sequence of int
+    dtype : dtype, optional
+    out_sharding : sharding, optional
+        Layout of the result over devices.
+
+    Returns
+    -------
+    dtype[shape]
+    """
     key = single_key("rademacher", key)
     dtype = dtypes.default_int() if dtype is None or dtype is int else dtypes.named(dtype)
     return placed(_rademacher(key, shape=shapes.canonical_shape(shape), dtype=dtype), out_sharding)
@@ -173,7 +188,22 @@ def _geometric(key: Any, p: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw the number of trials until the first success, each of probability `p`, which broadcasts to `shape`.
+    """Draw the number of trials until the first success, each of probability `p`: P(k) = p (1 - p)**(k - 1) for k >= 1.
+
+    Parameters
+    ----------
+    key : key[] or uint32[2]
+    p : real[...]
+        Broadcasts to `shape`.
+    shape : sequence of int, optional
+        Default: the shape of `p`.
+    dtype : integer dtype, optional
+    out_sharding : sharding, optional
+        Layout of the result over devices.
+
+    Returns
+    -------
+    dtype[shape]
 
     Raises
     ------

@@ -1,5 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all samplers share: their arguments, checked; their formulas, compiled once per shape and dtype."""
+"""What all samplers share: their arguments, checked; their formulas, compiled once per shape and dtype.
+
+Parameters
+----------
+name : str
+    Of the function that the user called, for messages.
+dtype : dtype, optional
+parameters : arrays or scalars
+    Of a distribution.
+shape : sequence of int, optional
+"""
 
 from __future__ import annotations
 
@@ -62,6 +72,15 @@ def sampler(core: Callable[..., Any]) -> Sampler:
 def float_dtype(name: str, dtype: Any, complex_too: bool = False) -> Any:
     """The dtype of the draws of the function `name`: float by default.
 
+    Parameters
+    ----------
+    complex_too : bool
+        Complex dtypes will do.
+
+    Returns
+    -------
+    dtype
+
     Raises
     ------
     ValueError
@@ -78,7 +97,13 @@ def float_dtype(name: str, dtype: Any, complex_too: bool = False) -> Any:
 
 
 def integer_dtype(name: str, dtype: Any) -> Any:
-    """The dtype of the draws of the function `name`: int by default; raises TypeError if it is no integer dtype."""
+    """The dtype of the draws of the function `name`: int by default.
+
+    Raises
+    ------
+    TypeError
+        It is no integer dtype.
+    """
     if dtype is None or dtype is int:
         return dtypes.default_int()
     found = dtypes.named(dtype)
@@ -108,7 +133,13 @@ def common_shape(name: str, shape: Any, *parameters: Any) -> tuple[int, ...]:
 
 
 def check_castable(name: str, dtype: Any, *parameters: Any) -> None:
-    """Raise TypePromotionError unless promotion alone would turn the parameters into `dtype`."""
+    """Check that promotion alone would turn the parameters into `dtype`.
+
+    Raises
+    ------
+    TypePromotionError
+        It would not.
+    """
     for p in parameters:
         if not dtypes.safe_to_cast(p, dtype):
             raise errors.TypePromotionError(
@@ -123,7 +154,7 @@ def to(x: Any, dtype: Any, shape: tuple[int, ...] | None = None) -> Any:
 
 
 def placed(x: Any, sharding: Any) -> Any:
-    """A draw with the layout that was asked for."""
+    """A draw, with the layout `sharding` if one was asked for: dtype and shape stay."""
     if sharding is None:
         return x
     return with_sharding_constraint(x, sharding) if isinstance(x, Tracer) else device_put(x, sharding)

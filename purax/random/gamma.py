@@ -1,5 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gamma distribution and what follows from it. Draws are differentiable in their parameters."""
+"""The gamma distribution and what follows from it. Draws are differentiable in their parameters.
+
+Results are dtype[shape].
+
+Parameters
+----------
+key : key[] or uint32[2]
+shape : sequence of int, optional
+    By default that to which the parameters broadcast, which must broadcast to it.
+dtype : floating dtype, optional
+    The default float; others raise ValueError.
+out_sharding : sharding, optional
+    Layout of the result over devices.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +167,7 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_shardin
 
 
 def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw the logarithm of a gamma variable; exact for small `a`, where the variable itself underflows. See `gamma`."""
+    """Draw the logarithm of a gamma variable of shape `a`; exact for small `a`, where the variable itself underflows."""
     key = single_key("loggamma", key)
     dtype = float_dtype("loggamma", dtype)
     shape = common_shape("loggamma", shape, a)
@@ -173,7 +186,7 @@ def _beta(key: Any, a: Any, b: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from the beta distribution, with density proportional to `x**(a - 1) * (1 - x)**(b - 1)`. See `gamma`."""
+    """Draw from the beta distribution, with density proportional to `x**(a - 1) * (1 - x)**(b - 1)` on (0, 1)."""
     key = single_key("beta", key)
     dtype = float_dtype("beta", dtype)
     check_castable("beta", dtype, a, b)
@@ -228,7 +241,7 @@ def _chisquare(key: Any, df: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from the chi-square distribution with `df` degrees of freedom. See `gamma`."""
+    """Draw from the chi-square distribution with `df` degrees of freedom: twice a gamma variable of shape `df / 2`."""
     key = single_key("chisquare", key)
     dtype = float_dtype("chisquare", dtype)
     shape = common_shape("chisquare", shape, df)
@@ -246,7 +259,7 @@ def _f(key: Any, dfnum: Any, dfden: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from the F distribution with `dfnum` and `dfden` degrees of freedom. See `gamma`."""
+    """Draw from the F distribution: a quotient of chi-square variables, each over its degrees of freedom `dfnum` and `dfden`."""
     key = single_key("f", key)
     dtype = float_dtype("f", dtype)
     shape = common_shape("f", shape, dfnum, dfden)
@@ -263,7 +276,7 @@ def _t(key: Any, df: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def t(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from Student's t distribution with `df` degrees of freedom. See `gamma`."""
+    """Draw from Student's t distribution with `df` degrees of freedom."""
     key = single_key("t", key)
     dtype = float_dtype("t", dtype)
     shape = common_shape("t", shape, df)

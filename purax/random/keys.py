@@ -157,7 +157,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
 
 
 def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
-    """Make a random key as raw words: as `key`, but of type uint32[2] (of other generators: uint32[4])."""
+    """Make a random key from an integer `seed` as raw words: as `key` with the same `impl`, but uint32[2] (of other generators: uint32[4])."""
     return primitives.random_unwrap(_seeded("PRNGKey", seed, impl))
 
 
@@ -173,6 +173,11 @@ def fold_in(key: Any, data: Any) -> Any:
     Returns
     -------
     key like `key`
+
+    Raises
+    ------
+    TypeError
+        `data` is not one number.
     """
     typed, raw = typed_key("fold_in", key)
     if type(data) is int and 0 <= data < 1 << 32:
@@ -216,7 +221,7 @@ def split(key: Any, num: int | tuple[int, ...] = 2) -> Any:
 
 
 def clone(key: Any) -> Any:
-    """The same key, to be used once more on purpose."""
+    """The same key, of the same shape and dtype, to be used once more on purpose."""
     typed, raw = typed_key("clone", key, batched=True)
     return key if raw else primitives.random_clone(typed)
 
@@ -228,7 +233,24 @@ def key_data(keys: Any) -> Any:
 
 
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
-    """Keys from their words: uint32[..., 2] -> key[...]. `impl` and `dtype` as in `key`."""
+    """Keys from their words: uint32[..., 2] -> key[...]. `impl` and `dtype` as in `key`.
+
+    Parameters
+    ----------
+    key_bits_array : uint32[..., 2]
+        Of other generators: 4.
+    impl, dtype : optional
+        The generator, as in `key`.
+
+    Returns
+    -------
+    key[...]
+
+    Raises
+    ------
+    ValueError
+        Both `impl` and `dtype`.
+    """
     if dtype is not None:
         if impl is not None:
             raise ValueError("random.wrap_key_data: impl and dtype both name the generator; give one of them")
@@ -237,7 +259,7 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
 
 
 def key_impl(keys: Any) -> Any:
-    """The generator of keys: its name, or itself when it has no registered name."""
+    """The generator of keys: its name, a text, or itself when it has no registered name."""
     typed, _ = typed_key("key_impl", keys, batched=True)
     found: Generator = typed.aval.dtype.impl
     return found.name if GENERATORS.get(found.name) is found else found
