@@ -22,11 +22,12 @@ ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOT = ROOT / "docs" / "api.txt"
 # Words that tell what a result is.
 RESULTS = re.compile(
-    r"dtype|shape|boolean|integer|index|indices|float|inexact|text|list|tuple|vector of|matrix|namespace|whether|view|array like|scalar|callable|decorat|tree like|\bbool\b|\bu?int\d*\b",
+    r"\b(\w*dtype\w*|shapes?|bool\w*|u?int\d*|integers?|index|indices|float\w*|inexact|scalar|text|list|tuple|dict|mapping|vectors? of|"
+    r"matri\w+|namespace|whether|view|callable|(array|tree) like)\b",
     re.IGNORECASE,
 )
 # Layers whose public functions tell everything.
-TOLD = {"nn", "numpy", "optim", "primitives", "random", "scipy"}
+TOLD = {"linen", "nn", "numpy", "optim", "primitives", "random", "scipy"}
 RULES = ("infer", "reference", "jvp", "transpose", "batch", "lower", "linearize")
 
 
@@ -157,7 +158,7 @@ def untold(function: ast.FunctionDef, head: dict[str, list[str]]) -> Iterator[st
     kind = ast.unparse(function.returns) if function.returns is not None else "None"
     if kind != "None" and not {"Returns", "Yields"} & set(own):
         said = " ".join((*own[""], *head[""], *head.get("Returns", [])))
-        if "Parameters" in own or (re.search(r"\b(Any|[A-Z])\b", kind) and not RESULTS.search(said)):
+        if "Parameters" in own or ("Any" in kind.replace("Callable[..., Any]", "") and not RESULTS.search(said)):
             yield "say which dtype or shape the result has, here or for the whole module"
 
 

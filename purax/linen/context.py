@@ -72,7 +72,12 @@ def disable_named_call() -> None:
 
 @contextmanager
 def override_named_call(enable: bool = True) -> Iterator[None]:
-    """Enable or disable the names of modules on operations within the block."""
+    """Enable or disable the names of modules on operations within the block.
+
+    Yields
+    ------
+    None
+    """
     before = named_calls.enabled
     named_calls.enabled = enable
     try:
@@ -109,6 +114,10 @@ def intercept_methods(interceptor: Callable[..., Any]) -> Iterator[None]:
     interceptor : callable
         `interceptor(next_function, args, kwargs, context)` returns the result of the call; it may call
         `next_function(*args, **kwargs)`. The interceptor of the outer block runs first.
+
+    Yields
+    ------
+    None
     """
     running.interceptors.append(interceptor)
     try:
@@ -118,7 +127,7 @@ def intercept_methods(interceptor: Callable[..., Any]) -> Iterator[None]:
 
 
 def intercepted(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return `method(module, *args, **kwargs)` with the current interceptors around it."""
+    """Return `method(module, *args, **kwargs)`, a method of this `name`, with the current interceptors around it."""
 
     def call(module: Any, *args: Any, **kwargs: Any) -> Any:
         function = functools.partial(method, module)

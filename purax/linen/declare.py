@@ -115,7 +115,13 @@ def nowrap(fun: F) -> F:
 
 
 def compact_name_scope(fun: F) -> F:
-    """Mark a compact method whose submodules live under the method's name; a class may have several."""
+    """Mark a compact method whose submodules live under the method's name; a class may have several.
+
+    Raises
+    ------
+    CallCompactUnboundModuleError
+        (By the method.) The module is not bound.
+    """
 
     @functools.wraps(fun)
     def in_own_scope(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -207,6 +213,16 @@ def map_attribute(function: Callable[[str, Any], Any], value: Any, suffix: str =
 
     The containers come back immutable: lists as tuples, dictionaries as FrozenDict. The suffix tells the place,
     such as "_0" in a list or "_encoder" in a dictionary.
+
+    Parameters
+    ----------
+    function : callable
+    value : any
+    suffix : str
+
+    Returns
+    -------
+    as `value`
     """
     if isinstance(value, Mapping):
         keys = sorted(value, key=str)  # a module that is held twice is named after the first key in this order

@@ -22,6 +22,10 @@ def canonicalize_dtype(*args: Any, dtype: Any = None, inexact: bool = True) -> A
     inexact : bool
         Whether the result must be a float or complex dtype; integers promote to float32.
 
+    Returns
+    -------
+    dtype
+
     Raises
     ------
     ValueError
@@ -39,6 +43,18 @@ def canonicalize_dtype(*args: Any, dtype: Any = None, inexact: bool = True) -> A
 
 
 def promote_dtype(*args: Any, dtype: Any = None, inexact: bool = True) -> list[Any]:
-    """Return the arguments in the dtype of `canonicalize_dtype`; None stays None."""
+    """Return the arguments in the dtype of `canonicalize_dtype`; None stays None.
+
+    Parameters
+    ----------
+    args : array-like or None
+    dtype : dtype, optional
+    inexact : bool
+        Integers, too, are computed in a float dtype.
+
+    Returns
+    -------
+    list of Array or None
+    """
     dtype = canonicalize_dtype(*args, dtype=dtype, inexact=inexact)
     return [None if arg is None else pnp.asarray(arg, dtype) for arg in args]

@@ -2,6 +2,11 @@
 """Filters over names of collections and random streams.
 
 A filter is a bool (all or none), a name, a container of names, or a `DenyList` (everything except).
+
+Parameters
+----------
+left, right, filter : filter
+filters : sequence of filter
 """
 
 from __future__ import annotations
@@ -33,7 +38,13 @@ CollectionFilter: TypeAlias = Filter
 
 
 def in_filter(filter: Filter, name: str) -> bool:
-    """Whether `filter` passes `name`."""
+    """Whether `filter` passes `name`.
+
+    Raises
+    ------
+    InvalidFilterError
+        `filter` is no filter.
+    """
     if isinstance(filter, bool):
         return filter
     if isinstance(filter, str):

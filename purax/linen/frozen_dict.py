@@ -91,17 +91,33 @@ def _braces(value: Any, num_spaces: int, depth: int = 1) -> str:
 
 
 def freeze(xs: Mapping[Any, Any]) -> FrozenDict[Any, Any]:
-    """Return the FrozenDict of a nested dictionary."""
+    """Return the FrozenDict of a nested dictionary.
+
+    Returns
+    -------
+    FrozenDict
+    """
     return FrozenDict(xs)
 
 
 def unfreeze(x: Any) -> dict[Any, Any]:
-    """Return nested dictionaries with the leaves of a FrozenDict or a dictionary that holds some."""
+    """Return nested dictionaries with the leaves of a FrozenDict or a dictionary that holds some.
+
+    Returns
+    -------
+    dict
+    """
     return _plain(x)
 
 
 def copy(x: Any, add_or_replace: Any = None) -> Any:
-    """Return a copy of a dictionary of either kind with more entries, of the same kind."""
+    """Return a copy of a dictionary of either kind with the entries of `add_or_replace`; of the same kind, a dict or FrozenDict.
+
+    Raises
+    ------
+    TypeError
+        `x` is neither.
+    """
     if isinstance(x, FrozenDict):
         return x.copy(add_or_replace)
     if isinstance(x, dict):
@@ -110,7 +126,13 @@ def copy(x: Any, add_or_replace: Any = None) -> Any:
 
 
 def pop(x: Any, key: Any) -> tuple[Any, Any]:
-    """Return a copy of a dictionary of either kind without `key`, and the value of `key`."""
+    """Return a copy of a dictionary of either kind without `key`, of the same kind, and the value of `key`: a tuple of both.
+
+    Raises
+    ------
+    TypeError
+        `x` is neither.
+    """
     if isinstance(x, FrozenDict):
         return x.pop(key)
     if isinstance(x, dict):
@@ -120,7 +142,7 @@ def pop(x: Any, key: Any) -> tuple[Any, Any]:
 
 
 def pretty_repr(x: Any, num_spaces: int = 4) -> str:
-    """Text of a dictionary of either kind, one entry a line."""
+    """Text of a dictionary of either kind, one entry a line, indented by `num_spaces` for each level."""
     if isinstance(x, FrozenDict):
         return x.pretty_repr(num_spaces)
     return _braces(x, num_spaces)

@@ -25,13 +25,25 @@ _no_intermediates = DenyList("intermediates")
 
 
 def check_instance(module: Any) -> None:
-    """Raise InvalidInstanceModuleError unless `module` is an instance of a module class."""
+    """Check that `module` is an instance of a module class.
+
+    Raises
+    ------
+    InvalidInstanceModuleError
+        It is a class, or something else.
+    """
     if not hasattr(module, "_call_method") or isinstance(module, type):
         raise errors.InvalidInstanceModuleError
 
 
 def method_of(module: Any, method: Any) -> Callable[..., Any]:
-    """Return a function that takes the module first, from a name, a method or a function; None means `__call__`."""
+    """Return a function that takes the module first, from a name, a method or a function; None means `__call__`.
+
+    Raises
+    ------
+    ApplyModuleInvalidMethodError
+        It cannot be called, or takes no module.
+    """
     check_instance(module)
     if method is None:
         method = "__call__"
@@ -102,7 +114,23 @@ def init_with_output(
     mutable: CollectionFilter = _no_intermediates,
     capture_intermediates: Any = False,
 ) -> Callable[..., Any]:
-    """Return `fn(module, ...)` as a function `(rngs, *args, **kwargs) -> (result, variables)` that makes the variables."""
+    """Return `fn(module, ...)` as a function `(rngs, *args, **kwargs) -> (result, variables)` that makes the variables.
+
+    Parameters
+    ----------
+    fn : callable
+        Takes the module first.
+    module : Module
+    mutable : filter
+        Collections to make.
+    capture_intermediates : bool or callable
+        Which outputs of methods to keep in "intermediates": `(module, method name) -> bool`; True: those of
+        `__call__`.
+
+    Returns
+    -------
+    callable
+    """
     capture, mutable = _captured(capture_intermediates, mutable)
     return core.init(_on_scope(fn, module, capture), mutable)
 
@@ -113,7 +141,22 @@ def init(
     mutable: CollectionFilter = _no_intermediates,
     capture_intermediates: Any = False,
 ) -> Callable[..., Any]:
-    """Return `fn(module, ...)` as a function `(rngs, *args, **kwargs) -> variables` that makes the variables."""
+    """Return `fn(module, ...)` as a function `(rngs, *args, **kwargs) -> variables` that makes the variables.
+
+    Parameters
+    ----------
+    fn : callable
+        Takes the module first.
+    module : Module
+    mutable : filter
+        Collections to make.
+    capture_intermediates : bool or callable
+        As in `init_with_output`.
+
+    Returns
+    -------
+    callable
+    """
     run = init_with_output(fn, module, mutable, capture_intermediates)
 
     @functools.wraps(fn)
@@ -126,8 +169,25 @@ def init(
 def lazy_init(fn: Callable[..., Any], module: Any, mutable: CollectionFilter = _no_intermediates) -> Callable[..., Any]:
     """Return `init` that also takes ShapeDtypeStruct for inputs whose content does not matter.
 
-    The function is traced only; what it computes from such inputs is never run. It raises LazyInitError if a variable
-    depends on them: they are given a mapped axis of size one, and a variable that comes out mapped depends on them.
+    The function is traced only; what it computes from such inputs is never run. They are given a mapped axis of size one, and a variable
+    that comes out mapped depends on them.
+
+    Parameters
+    ----------
+    fn : callable
+        Takes the module first.
+    module : Module
+    mutable : filter
+        Collections to make.
+
+    Returns
+    -------
+    callable
+
+    Raises
+    ------
+    LazyInitError
+        (By the callable.) A variable depends on such an input.
     """
 
     def made(rngs: Any, *args: Any, **kwargs: Any) -> Any:

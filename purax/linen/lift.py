@@ -5,6 +5,19 @@ Each takes a module class (and returns a class), a method, or a function whose f
 vjp and the like are called on the spot with functions of a module. Filters say which collections and random streams go
 through, and how: `variable_axes={"params": 0}` gives each lane or step its own parameters, `variable_broadcast="params"`
 shares them, `split_rngs={"dropout": True}` draws other keys in each.
+
+Parameters
+----------
+target : module class, method or function of a module
+    What is transformed.
+methods : sequence of str or mapping, optional
+    Methods of the class that are transformed; `__call__` by default.
+mdl : Module
+    Whose variables the functions use; they take it first.
+variables, rngs : filter
+    Collections and streams that the function sees.
+reduce_axes : optional
+    Without effect.
 """
 
 from __future__ import annotations
@@ -79,6 +92,12 @@ def vmap(
         What boxes of variables are told about the new axis.
     methods : sequence of str or mapping, optional
         Methods of the class to map; `__call__` by default.
+    spmd_axis_name : str, optional
+        As for `purax.vmap`.
+
+    Returns
+    -------
+    as `target`
 
     Examples
     --------
@@ -147,6 +166,12 @@ def scan(
         Methods of the class to loop; `__call__` by default.
     check_constancy_invariants : bool
         Whether to make and check shared variables in a pass of its own; False saves one trace.
+    _split_transpose : bool
+        Without effect.
+
+    Returns
+    -------
+    as `target`
 
     Raises
     ------
@@ -206,6 +231,16 @@ def jit(
         As for `purax.jit`.
     methods : sequence of str or mapping, optional
         Methods of the class to compile; `__call__` by default.
+    device, backend : None
+
+    Returns
+    -------
+    as `target`
+
+    Raises
+    ------
+    ValueError
+        A device or backend.
     """
     if device is not None or backend is not None:
         raise ValueError("jit of a module takes no device or backend; place its inputs with purax.device_put.")
@@ -248,6 +283,12 @@ def checkpoint(
         Arguments that Python code depends on; the module counts as 0.
     methods : sequence of str or mapping, optional
         Methods of the class; `__call__` by default.
+    concrete : bool
+        Must be False.
+
+    Returns
+    -------
+    as `target`
     """
     return lift(
         control.checkpoint,
@@ -284,6 +325,10 @@ def remat_scan(
         Lengths of the nested loops; the inner ones are recomputed in the backward pass.
     policy, variable_broadcast, variable_carry, variable_axes, split_rngs
         As for `checkpoint` and `scan`.
+
+    Returns
+    -------
+    as `target`
     """
     return lift(
         mapped.remat_scan,
@@ -326,6 +371,10 @@ def map_variables(
         Other streams and collections that the module sees.
     methods : sequence of str or mapping, optional
         Methods of the class; `__call__` by default.
+
+    Returns
+    -------
+    as `target`
     """
     return lift(
         variables_of.map_variables,
@@ -342,19 +391,41 @@ def map_variables(
 
 
 def fold_rngs(target: Any, variables: CollectionFilter = True, rngs: Filter = True) -> Any:
-    """Give each call of a module keys of its own, as `jit` does: made from the path once, before the call."""
+    """Give each call of a module keys of its own, as `jit` does: made from the path once, before the call.
+
+    Returns
+    -------
+    as `target`
+    """
     return lift(variables_of.fold_rngs, target, None, True, variables=variables, rngs=rngs)
 
 
 def add_metadata_axis(
     target: Any, variable_axes: Mapping[Filter, Any] = _nothing, metadata_params: Mapping[Any, Any] = _nothing
 ) -> Any:
-    """Tell the boxes of a module's variables about an axis that the module itself does not see."""
+    """Tell the boxes of a module's variables about an axis that the module itself does not see.
+
+    Parameters
+    ----------
+    variable_axes : mapping from filter to int or None
+        The axis of each collection.
+    metadata_params : mapping
+        What the boxes are told about it.
+
+    Returns
+    -------
+    as `target`
+    """
     return lift(variables_of.add_metadata_axis, target, variable_axes=variable_axes, metadata_params=metadata_params)
 
 
 def named_call(class_fn: Any, force: bool = True) -> Any:
-    """Return the class or method; module calls are named in profiles where `enable_named_call` is on."""
+    """Return the class or method as a decorator would; module calls are named in profiles where `enable_named_call` is on, whatever `force` is.
+
+    Returns
+    -------
+    class_fn
+    """
     del force
     return class_fn
 
@@ -371,6 +442,16 @@ def cond(
     """Call `true_fun(mdl, *operands)` or `false_fun(mdl, *operands)`, by a traced predicate.
 
     Both must change the same variables; let submodules initialize by calling both once where `mdl.is_initializing()`.
+
+    Parameters
+    ----------
+    pred : bool[]
+    true_fun, false_fun : callable
+    operands : pytrees of arrays
+
+    Returns
+    -------
+    what the functions return
     """
     return lift_call(control.cond, (true_fun, false_fun), mdl, *operands, pred=pred, variables=variables, rngs=rngs)
 
@@ -383,7 +464,18 @@ def switch(
     variables: CollectionFilter = True,
     rngs: Filter = True,
 ) -> Any:
-    """Call `branches[index](mdl, *operands)`, by a traced index."""
+    """Call `branches[index](mdl, *operands)`, by a traced index.
+
+    Parameters
+    ----------
+    index : int[]
+    branches : sequence of callable
+    operands : pytrees of arrays
+
+    Returns
+    -------
+    what the functions return
+    """
     return lift_call(control.switch, tuple(branches), mdl, *operands, index=index, variables=variables, rngs=rngs)
 
 
@@ -412,6 +504,11 @@ def while_loop(
         Collections that it reads.
     split_rngs : mapping from filter to bool
         Whether each step gets its own keys of a stream.
+
+    Returns
+    -------
+    pytree like `init`
+        The last carry.
     """
     return lift_call(
         control.while_loop,
@@ -481,7 +578,21 @@ def value_and_grad(
     variables: CollectionFilter = True,
     rngs: Filter = True,
 ) -> Any:
-    """Return the scalar `fn(mdl, *primals)` and its gradients with respect to the primals, not to the variables."""
+    """Return the scalar `fn(mdl, *primals)` and its gradients with respect to the primals, not to the variables.
+
+    Parameters
+    ----------
+    fn : callable
+        Takes the module first.
+    primals : pytrees of arrays
+    has_aux : bool
+        `fn` returns `(result, aux)`.
+
+    Returns
+    -------
+    (value, gradients)
+        The value with aux is a pair; the gradient of one primal comes alone, of several as a tuple.
+    """
     del reduce_axes
     return lift_call(derivative.value_and_grad, (fn,), mdl, *primals, has_aux=has_aux, variables=variables, rngs=rngs)
 
@@ -495,7 +606,20 @@ def grad(
     variables: CollectionFilter = True,
     rngs: Filter = True,
 ) -> Any:
-    """Return the gradients of the scalar `fn(mdl, *primals)` with respect to the primals, not to the variables."""
+    """Return the gradients of the scalar `fn(mdl, *primals)` with respect to the primals, not to the variables.
+
+    Parameters
+    ----------
+    fn : callable
+        Takes the module first.
+    primals : pytrees of arrays
+    has_aux : bool
+        `fn` returns `(result, aux)`.
+
+    Returns
+    -------
+    gradients, or (gradients, aux)
+    """
     value, gradients = value_and_grad(
         fn, mdl, *primals, has_aux=has_aux, reduce_axes=reduce_axes, variables=variables, rngs=rngs
     )
@@ -525,6 +649,10 @@ def jvp(
         Directions by collection, such as `{"params": {...}}`.
     variables, rngs : filter
         Other collections and streams that it sees.
+
+    Returns
+    -------
+    (result, tangent)
     """
     return lift_call(derivative.jvp, (fn,), mdl, primals, tangents, variable_tangents, variables=variables, rngs=rngs)
 
@@ -550,6 +678,10 @@ def custom_vjp(
         Collections whose cotangents it returns.
     nondiff_argnums : sequence of int
         Arguments without derivative; the module counts as 0.
+
+    Returns
+    -------
+    callable
     """
 
     def call(mdl: Module, *args: Any) -> Any:

@@ -3,6 +3,16 @@
 
 An initializer may return a box. Modules see the array inside; `init` returns the box; lifted transformations tell the box
 which axis they add or take away.
+
+Results are tree like `values` unless a function says otherwise.
+
+Parameters
+----------
+values : pytree of arrays and boxes
+index : int
+    The axis.
+params : mapping
+    What the box is told, such as the name of the axis.
 """
 
 from __future__ import annotations
@@ -168,6 +178,10 @@ def with_partitioning(
         Mesh axis of each dimension.
     mesh : Mesh, optional
         Mesh that the names belong to.
+
+    Returns
+    -------
+    callable
     """
 
     def init(*args: Any, **kwargs: Any) -> Partitioned:

@@ -536,6 +536,16 @@ def _describe(module: Module, indent: int = 4) -> str:
 def merge_param(name: str, a: T | None, b: T | None) -> T:
     """Return the one of two settings that is not None: a module's field and an argument of its method.
 
+    Parameters
+    ----------
+    name : str
+        For the message.
+    a, b : any
+
+    Returns
+    -------
+    as the one that is given
+
     Raises
     ------
     ValueError
@@ -557,6 +567,11 @@ def share_scope(module: Module, other: Module, /) -> None:
         Keeps its place if `other` lies below it; otherwise its variables move to the place of `other`.
     other : Module
         The other module.
+
+    Raises
+    ------
+    CallShareScopeOnUnboundModuleError
+        A module is not bound.
     """
     if module.scope is None or other.scope is None:
         raise errors.CallShareScopeOnUnboundModuleError

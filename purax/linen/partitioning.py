@@ -77,6 +77,10 @@ def logical_to_mesh_axes(array_dim_names: Sequence[Any] | None, rules: Rules | N
     rules : sequence of pairs, optional
         Rules; by default those of this thread.
 
+    Returns
+    -------
+    PartitionSpec or None
+
     Raises
     ------
     ValueError
@@ -101,12 +105,24 @@ def _is_spec(value: Any) -> bool:
 
 
 def logical_to_mesh(specs: Any, rules: Rules | None = None) -> Any:
-    """Translate each PartitionSpec of logical names in a tree."""
+    """Translate each PartitionSpec of logical names in a tree, by `rules` or those of this thread; the result is tree like `specs`."""
     return tree.map(lambda spec: logical_to_mesh_axes(spec, rules), specs, is_leaf=_is_spec)
 
 
 def logical_to_mesh_sharding(specs: Any, mesh: Mesh, rules: Rules | None = None) -> Any:
-    """Translate each PartitionSpec of logical names in a tree to a NamedSharding on `mesh`."""
+    """Translate each PartitionSpec of logical names in a tree to a NamedSharding on `mesh`.
+
+    Parameters
+    ----------
+    specs : tree of PartitionSpec
+    mesh : Mesh
+    rules : sequence of pairs, optional
+        By default those of this thread.
+
+    Returns
+    -------
+    tree of NamedSharding
+    """
     return tree.map(lambda spec: NamedSharding(mesh, spec), logical_to_mesh(specs, rules), is_leaf=_is_spec)
 
 
@@ -125,6 +141,10 @@ def with_logical_constraint(
         Rules; by default those of this thread. Without any the arrays come back as they are.
     mesh : Mesh, optional
         Mesh; without one the arrays come back as they are.
+
+    Returns
+    -------
+    tree like `x`
     """
     rules = _current.rules if rules is None else rules
     if not rules or mesh is None or logical_axis_resources is None:
@@ -177,6 +197,10 @@ def with_logical_partitioning(
         Logical name of each dimension.
     mesh, rules
         As for `LogicallyPartitioned`.
+
+    Returns
+    -------
+    callable
     """
 
     def init(*args: Any, **kwargs: Any) -> LogicallyPartitioned:

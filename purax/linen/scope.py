@@ -445,6 +445,15 @@ def bind(
         Collections that may be written.
     flags : mapping, optional
         See `Store`.
+
+    Returns
+    -------
+    Scope
+
+    Raises
+    ------
+    ApplyScopeInvalidVariablesTypeError
+        `variables` are not dictionaries of dictionaries with names for keys.
     """
     if not isinstance(variables, Mapping) or not all(
         isinstance(name, str) and isinstance(held, Mapping) and all(isinstance(key, str) for key in held)
@@ -460,10 +469,24 @@ def apply(
 ) -> Callable[..., Any]:
     """Make a function of a scope into a function of variables.
 
+    Parameters
+    ----------
+    fn : callable
+        Takes a scope first.
+    mutable : filter
+        Collections that may be written.
+    flags : mapping, optional
+        See `Store`.
+
     Returns
     -------
     callable
         `(variables, *args, rngs=None, **kwargs) -> result`, or `(result, changed variables)` if `mutable` is not False.
+
+    Raises
+    ------
+    ApplyScopeInvalidVariablesStructureError
+        (By the callable.) The collection "params" holds another "params".
     """
 
     def wrapper(variables: Mapping[str, Any], *args: Any, rngs: Any = None, **kwargs: Any) -> Any:
@@ -480,7 +503,21 @@ def apply(
 def init(
     fn: Callable[..., Any], mutable: CollectionFilter = True, flags: Mapping[str, Any] | None = None
 ) -> Callable[..., Any]:
-    """Make a function of a scope into one that makes its variables: `(rngs, *args, **kwargs) -> (result, variables)`."""
+    """Make a function of a scope into one that makes its variables: `(rngs, *args, **kwargs) -> (result, variables)`.
+
+    Parameters
+    ----------
+    fn : callable
+        Takes a scope first.
+    mutable : filter
+        Collections to make.
+    flags : mapping, optional
+        See `Store`.
+
+    Returns
+    -------
+    callable
+    """
 
     def wrapper(rngs: Any, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         streams = _streams(rngs, "init")

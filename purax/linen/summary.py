@@ -256,6 +256,7 @@ def tabulate_module(
         Accepted for compatibility; the table is plain text of its natural width.
     compute_flops, compute_vjp_flops : bool
         Whether to compile each call, or its gradient, and show the estimated number of operations.
+    self : Module
 
     Returns
     -------
@@ -284,7 +285,22 @@ def module_paths(
     mutable: CollectionFilter = _no_intermediates,
     **kwargs: Any,
 ) -> dict[str, Any]:
-    """Return the modules that a call on these inputs runs, unbound, by path such as "encoder/Dense_0"."""
+    """Return the modules that a call on these inputs runs, unbound, by path such as "encoder/Dense_0".
+
+    Parameters
+    ----------
+    self : Module
+    rngs : key or dict of keys
+    args, kwargs
+        Arguments of `__call__`, or `method=`.
+    show_repeated : bool
+    mutable : filter
+        Collections to make.
+
+    Returns
+    -------
+    dict from str to Module
+    """
     rows, _ = _rows(self, rngs, args, kwargs, mutable, None, show_repeated)
     return {"/".join(row.path): row.call.module for row in rows}
 

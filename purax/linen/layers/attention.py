@@ -90,6 +90,11 @@ def dot_product_attention_weights(
     -------
     Array
         Shape (..., heads, queries, keys).
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit.
     """
     query, key = promote_dtype(query, key, dtype=dtype)
     dtype = query.dtype
@@ -145,13 +150,19 @@ def dot_product_attention(
     qk_attn_weights_einsum, attn_weights_value_einsum : callable, optional
         Other functions for the two products; given together.
     bias, mask, broadcast_dropout, dropout_rng, dropout_rate, deterministic, dtype, precision, module, \
-force_fp32_for_softmax, einsum_dot_general, zero_fully_masked
+    force_fp32_for_softmax, einsum_dot_general, zero_fully_masked
         As for `dot_product_attention_weights`.
 
     Returns
     -------
     Array
         Shape (..., queries, heads, value depth).
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, or one of the two einsum functions without the other or beside `precision` or
+        `einsum_dot_general`.
     """
     if (qk_attn_weights_einsum is None) != (attn_weights_value_einsum is None):
         raise ValueError("Attention: give both of qk_attn_weights_einsum and attn_weights_value_einsum, or neither.")
@@ -434,13 +445,33 @@ def make_causal_mask(x: Any, extra_batch_dims: int = 0, dtype: Any = pnp.float32
         Axes of size one to put in front.
     dtype : dtype
         Of the mask.
+
+    Returns
+    -------
+    dtype[*extra, ..., 1, length, length]
     """
     positions = pnp.broadcast_to(pnp.arange(x.shape[-1], dtype=pnp.int32), x.shape)
     return make_attention_mask(positions, positions, pnp.greater_equal, extra_batch_dims, dtype)
 
 
 def combine_masks(*masks: Any, dtype: Any = pnp.float32) -> Any:
-    """Return the mask that is true where all masks are; those that are None do not count; None if all are."""
+    """Return the mask that is true where all masks are; those that are None do not count; None if all are.
+
+    Parameters
+    ----------
+    masks : array or None
+    dtype : dtype
+        Of the mask.
+
+    Returns
+    -------
+    dtype[...], or None
+
+    Raises
+    ------
+    ValueError
+        Masks of different rank.
+    """
     given = [mask for mask in masks if mask is not None]
     if not given:
         return None

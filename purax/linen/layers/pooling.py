@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling over channels-last arrays, shape (*batch, *space, channels)."""
+"""Pooling over channels-last arrays, shape (*batch, *space, channels).
+
+Results have shape (*batch, *windows, channels) and the dtype of the inputs.
+
+Parameters
+----------
+inputs, window_shape, strides, padding
+    See `pool`.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +55,11 @@ def pool(
     -------
     Array
         Shape (*batch, *windows, channels).
+
+    Raises
+    ------
+    ValueError
+        Lengths that differ, or too few axes.
     """
     window_shape = tuple(window_shape)
     strides = tuple(strides) if strides else (1,) * len(window_shape)
@@ -71,10 +84,7 @@ def avg_pool(
     padding: Any = "VALID",
     count_include_pad: bool = True,
 ) -> Any:
-    """Return the mean of each window; padding counts as zeros, or not at all without `count_include_pad`.
-
-    See `pool` for the parameters.
-    """
+    """Return the mean of each window; padding counts as zeros, or not at all without `count_include_pad`."""
     total = pool(inputs, 0.0, add, window_shape, strides, padding)
     if count_include_pad:
         return total / prod(window_shape)

@@ -486,6 +486,10 @@ def flip_sequences(inputs: Any, seq_lengths: Any, num_batch_dims: int, time_majo
         Number of batch axes.
     time_major : bool
         Whether time is the first axis.
+
+    Returns
+    -------
+    array like `inputs`
     """
     time_axis = 0 if time_major else num_batch_dims
     if seq_lengths is None:

@@ -1,5 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops, branches, compilation and recomputation of functions of scopes, `fn(scopes, *args)`."""
+"""Loops, branches, compilation and recomputation of functions of scopes, `fn(scopes, *args)`.
+
+What is returned is a callable `(scopes, *args)`. Arguments are those of the functions of `purax.linen.lift` of the same names.
+
+Parameters
+----------
+fn, true_fun, false_fun, cond_fn, body_fn, branches : callable
+    Functions of scopes.
+variables, rngs : filter
+    Collections and streams that they see.
+carry_variables, broadcast_variables, split_rngs
+    As in `purax.linen.while_loop`.
+"""
 
 from __future__ import annotations
 
@@ -84,14 +96,14 @@ def cond(
     variables: Filter = True,
     rngs: Filter = True,
 ) -> Callable[..., Any]:
-    """Call one of two functions of scopes; both must change the same variables."""
+    """Call one of two functions of scopes, by `pred`; both must change the same variables."""
     return _branches((true_fun, false_fun), variables, rngs, lambda fns, *ops: branch.cond(pred, *fns, *ops))
 
 
 def switch(
     *branches: Callable[..., Any], index: Any, variables: Filter = True, rngs: Filter = True
 ) -> Callable[..., Any]:
-    """Call one of several functions of scopes; all must change the same variables."""
+    """Call one of several functions of scopes, by `index`; all must change the same variables."""
     return _branches(branches, variables, rngs, lambda fns, *ops: branch.switch(index, fns, *ops))
 
 
@@ -132,7 +144,7 @@ def jit(
     variables: Filter = True,
     rngs: Filter = True,
 ) -> Callable[..., Any]:
-    """Compile a function of scopes; `fingerprint` tells functions apart."""
+    """Compile a function of scopes; `programs` keeps what was compiled, `fingerprint` tells functions apart."""
 
     def call(scopes: Any, *args: Any, **kwargs: Any) -> Any:
         packed = Packed(scopes, (variables,), (variables,), (rngs,))
@@ -158,7 +170,12 @@ def jit(
 
 
 def shifted(numbers: Any, by: int = 1) -> tuple[int, ...]:
-    """Return argument numbers, the module as 0, after the module gave way to `by` more arguments than one."""
+    """Return argument numbers, the module as 0, after the module gave way to `by` more arguments than one.
+
+    Returns
+    -------
+    tuple of int
+    """
     return tuple(number + by for number in ((numbers,) if isinstance(numbers, int) else numbers) if number > 0)
 
 
@@ -171,7 +188,22 @@ def checkpoint(
     static_argnums: Any = (),
     policy: Callable[..., bool] | None = None,
 ) -> Callable[..., Any]:
-    """Compute a function of scopes again in the backward pass instead of keeping its intermediate values."""
+    """Compute a function of scopes again in the backward pass instead of keeping its intermediate values.
+
+    Parameters
+    ----------
+    concrete, prevent_cse, static_argnums, policy
+        As in `purax.linen.checkpoint`.
+
+    Returns
+    -------
+    callable
+
+    Raises
+    ------
+    ValueError
+        `concrete` is set.
+    """
     if concrete:
         raise ValueError("checkpoint: name the arguments that Python code depends on in static_argnums.")
 

@@ -1,5 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derivatives of functions of scopes, `fn(scopes, *args)`."""
+"""Derivatives of functions of scopes, `fn(scopes, *args)`.
+
+What is returned is a callable `(scopes, *args)`. Arguments are those of the functions of `purax.linen.lift` of the same names.
+
+Parameters
+----------
+fn, forward_fn, backward_fn : callable
+    Functions of scopes, the last of residuals and cotangents.
+variables, rngs, vjp_variables, grad_vars : filter
+    Collections and streams that they see, or whose derivatives are taken.
+has_aux, multi_scope, nondiff_argnums
+    As in `purax.linen.vjp` and `purax.linen.custom_vjp`.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,18 @@
 """vmap and scan of functions of scopes.
 
 A function of scopes is `fn(scopes, *args)` with a list of scopes. Each transformation here packs the scopes, transforms a
-function of arrays, and publishes what changed. `linen.lift` makes the same transformations for modules.
+function of arrays, and publishes what changed. `linen.lift` makes the same transformations for modules, and tells their arguments.
+
+What is returned is a callable `(scopes, *args)`.
+
+Parameters
+----------
+fn : callable
+    A function of scopes.
+variable_axes, variable_broadcast, variable_carry, split_rngs, in_axes, out_axes, axis_size, axis_name, spmd_axis_name, metadata_params, length, reverse, unroll, data_transform, check_constancy_invariants, lengths, policy
+    As in `purax.linen.vmap`, `purax.linen.scan` and `purax.linen.remat_scan`.
+_split_transpose : bool
+    Without effect.
 """
 
 from __future__ import annotations
@@ -166,7 +177,13 @@ def scan(
     metadata_params: Mapping[Any, Any] = {},
     check_constancy_invariants: bool = True,
 ) -> Callable[..., Any]:
-    """Loop a function of scopes, `fn(scopes, carry, *xs) -> (carry, ys)`."""
+    """Loop a function of scopes, `fn(scopes, carry, *xs) -> (carry, ys)`.
+
+    Raises
+    ------
+    ValueError
+        `out_axes=broadcast` without `check_constancy_invariants`.
+    """
     inputs, outputs = _sides(variable_axes)
     splits = tuple(split_rngs.values())
     in_variables, out_variables = tuple(inputs.values()), tuple(outputs.values())

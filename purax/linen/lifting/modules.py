@@ -202,6 +202,17 @@ def lift(transform: Callable[..., Any], target: Any, methods: Any = None, fork: 
         Which methods of a class, or options for each; `__call__` by default.
     fork : bool
         Whether each call gets fresh random streams.
+    options
+        Of the transformation.
+
+    Returns
+    -------
+    as `target`
+
+    Raises
+    ------
+    TransformTargetError
+        `target` is a module or cannot be called.
     """
     bound: tuple[Any, ...] = ()
     if isinstance(target, functools.partial) and isinstance(target.func, type):
@@ -226,7 +237,27 @@ def lift(transform: Callable[..., Any], target: Any, methods: Any = None, fork: 
 def lift_call(
     transform: Callable[..., Any], functions: tuple[Callable[..., Any], ...], module: Module, *args: Any, **options: Any
 ) -> Any:
-    """Call `transform(*functions, **options)` on a module and arguments, for functions that take the module first."""
+    """Call `transform(*functions, **options)` on a module and arguments, for functions that take the module first.
+
+    Parameters
+    ----------
+    transform : callable
+        `transform(*functions, **options)` for functions of a list of scopes.
+    functions : tuple of callable
+    module : Module
+    args : pytrees of arrays
+    options
+        Of the transformation.
+
+    Returns
+    -------
+    what the transformed function returns
+
+    Raises
+    ------
+    TransformTargetError
+        `module` is no module.
+    """
     if not isinstance(module, Module):
         raise errors.TransformTargetError(module)
     unbound = (getattr(f, "__func__", f) if isinstance(getattr(f, "__self__", None), Module) else f for f in functions)

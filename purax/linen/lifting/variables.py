@@ -1,5 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of scopes that see variables or keys in another form."""
+"""Functions of scopes that see variables or keys in another form.
+
+What is returned is a callable `(scopes, *args)`.
+
+Parameters
+----------
+fn : callable
+    A function of scopes.
+variables, rngs : filter
+    Collections and streams that it sees.
+mapped_collections, trans_in_fn, trans_out_fn, init, mutable, variable_axes, metadata_params
+    As in `purax.linen.map_variables` and `purax.linen.add_metadata_axis`.
+"""
 
 from __future__ import annotations
 
