@@ -22,12 +22,12 @@ ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOT = ROOT / "docs" / "api.txt"
 # Words that tell what a result is.
 RESULTS = re.compile(
-    r"\b(\w*dtype\w*|shapes?|bool\w*|u?int\d*|integers?|index|indices|float\w*|inexact|scalar|text|list|tuple|dict|mapping|vectors? of|"
+    r"\b(\w*dtype\w*|shapes?|bool\w*|u?int\d*|integers?|index|indices|float\w*|inexact|scalar|text|lists?|tuple|dict|mapping|vectors? of|"
     r"matri\w+|namespace|whether|view|callable|(array|tree) like)\b",
     re.IGNORECASE,
 )
 # Layers whose public functions tell everything.
-TOLD = {"linen", "nn", "numpy", "optim", "primitives", "random", "scipy"}
+TOLD = {"control", "linen", "nn", "numpy", "optim", "primitives", "random", "scipy", "transforms"}
 RULES = ("infer", "reference", "jvp", "transpose", "batch", "lower", "linearize")
 
 

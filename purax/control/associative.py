@@ -33,7 +33,9 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     Raises
     ------
     ValueError
-        Sizes along the axis differ.
+        Sizes along the axis differ, or there is no such axis.
+    TypeError
+        `fn` cannot be called, or returns another structure.
 
     References
     ----------

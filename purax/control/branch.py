@@ -244,6 +244,10 @@ def cond(
     true_fun, false_fun : callable
         Return the same structure, shapes and dtypes.
     *operands : pytrees of arrays
+    operand : pytree, optional
+        One more operand, in front of the others.
+    linear : optional
+        Without effect.
 
     Returns
     -------
@@ -280,6 +284,19 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
     branches : sequence of callables
         Return the same structure, shapes and dtypes.
     *operands : pytrees of arrays
+    operand : pytree, optional
+        One more operand, in front of the others.
+
+    Returns
+    -------
+    pytree
+
+    Raises
+    ------
+    TypeError
+        A branch cannot be called, branches return different types, or `index` is no integer scalar.
+    ValueError
+        No branches.
     """
     if not all(callable(b) for b in branches):
         raise TypeError("lax.switch: branches argument should be a sequence of callables.")
@@ -302,7 +319,24 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
 def platform_dependent(
     *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
 ) -> Any:
-    """Run the function given for the current platform (`cpu=`, `cuda=`, `tpu=`), else `default`."""
+    """Run the function given for the CPU (`cpu=`), else `default`.
+
+    Parameters
+    ----------
+    args : pytrees of arrays
+    default : callable, optional
+    per_platform : callable
+        By name of the platform, such as `cuda=` or `tpu=`; only `cpu=` is looked at.
+
+    Returns
+    -------
+    what the function returns
+
+    Raises
+    ------
+    NotImplementedError
+        Neither is given.
+    """
     chosen = per_platform.get("cpu", default)
     if chosen is None:
         raise NotImplementedError(

@@ -126,7 +126,7 @@ class Call:
 
 
 def put_back(values: Sequence[Any], others: Sequence[tuple[int, Any]]) -> Sequence[Any]:
-    """`values` with the others inserted at their places (in ascending order)."""
+    """`values` with the `others` inserted at their places (in ascending order), a list."""
     if not others:
         return values
     values = list(values)
@@ -143,7 +143,21 @@ def take_zeros(values: Sequence[Any]) -> tuple[list[Any], tuple[tuple[int, Any],
 
 
 def check_outputs(name: str, outs: Sequence[Any], out_tree: Any) -> None:
-    """Raise TypeError for the first output that is no array, naming its path."""
+    """Check that all outputs of a function are arrays.
+
+    Parameters
+    ----------
+    name : str
+        Of the function.
+    outs : sequence
+        Leaves of the output.
+    out_tree : structure
+
+    Raises
+    ------
+    TypeError
+        One is not; the message names its path.
+    """
     for i, out in enumerate(outs):
         try:
             aval_of(out)
@@ -180,6 +194,16 @@ def choose(
     donate_argnames: Any = None,
 ) -> tuple[Chosen, Chosen]:
     """The static and the donated arguments of `fun`; positions and names complete each other where the signature tells.
+
+    Parameters
+    ----------
+    fun : callable
+    static_argnums, donate_argnums : int or sequence of int, optional
+    static_argnames, donate_argnames : str or sequence of str, optional
+
+    Returns
+    -------
+    (Chosen, Chosen)
 
     Raises
     ------

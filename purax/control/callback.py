@@ -252,6 +252,8 @@ def pure_callback(
         It is mapped without a `vmap_method`.
     CallbackResultError
         The function returned other types. From a program it reaches the caller as the cause of a JaxRuntimeError.
+    ValueError
+        Another `vmap_method`.
     """
     if vmap_method not in _METHODS:
         raise ValueError(f"pure_callback: vmap_method must be one of {_METHODS}, got {vmap_method!r}")

@@ -81,12 +81,41 @@ class Table(NamedTuple):
 
 
 def single(kind: type[errors.CheckError], text: str, args_tree: Any, avals: Sequence[Any], source: Any) -> Table:
-    """The table of one check whose message takes values of these types."""
+    """The table of one check whose message takes values of these types.
+
+    Parameters
+    ----------
+    kind : class of errors.CheckError
+    text : str
+        The message, with fields.
+    args_tree : structure
+        Of `(args, kwargs)` of the fields.
+    avals : sequence of aval
+    source : Frame or None
+        Where the check stands.
+
+    Returns
+    -------
+    Table
+    """
     return Table((Site(kind, text, args_tree, tuple(range(len(avals))), (), None, source),), tuple(avals))
 
 
 def exception_of(table: Table, code: int, values: Sequence[np.ndarray], lane: Sequence[int] = ()) -> errors.CheckError:
-    """The exception of the check that failed; `lane` is where it was found, beside what the values tell."""
+    """The exception of the check that failed; `lane` is where it was found, beside what the values tell.
+
+    Parameters
+    ----------
+    table : Table
+    code : int
+        The number of the check, from 1 on.
+    values : sequence of NumPy arrays
+    lane : sequence of int
+
+    Returns
+    -------
+    errors.CheckError
+    """
     site = table.sites[code - 1]
     args, kwargs = site.tree.unflatten([values[i] for i in site.slots])
     text = formatted(site.text, args, kwargs)
@@ -215,7 +244,13 @@ def bind_check(name: str, pred: Any, message: str, args: Any, kwargs: Any, debug
 
 
 def check_indices(indices: Any, size: int, axis: int) -> None:
-    """Check index values of a program, negative ones counted from the end, against the size of an axis."""
+    """Check index values of a program, negative ones counted from the end, against the size of an axis.
+
+    Parameters
+    ----------
+    indices : integer[...]
+    size, axis : int
+    """
     aval = aval_of(indices)
     if not aval.size:
         return

@@ -137,13 +137,31 @@ def checkify(fun: Callable[..., Any], errors: frozenset[ErrorCategory] = user_ch
 
 
 def check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
-    """`purax.check` under the name and with the arguments of `jax.experimental.checkify.check`."""
+    """`purax.check` under the name and with the arguments of `jax.experimental.checkify.check`.
+
+    Parameters
+    ----------
+    pred : bool[...]
+    msg : str
+        With fields.
+    fmt_args, fmt_kwargs : arrays
+        What fills them.
+    """
     if config.current().checks:
         bind_check("check", pred, msg, fmt_args, fmt_kwargs, debug=False)
 
 
 def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
-    """A check that does nothing unless the program is `checkify`ed; parameters as of `check`."""
+    """A check that does nothing unless the program is `checkify`ed; parameters as of `check`.
+
+    Parameters
+    ----------
+    pred : bool[...]
+    msg : str
+        With fields.
+    fmt_args, fmt_kwargs : arrays
+        What fills them.
+    """
     if config.current().checks:
         bind_check("debug_check", pred, msg, fmt_args, fmt_kwargs, debug=True)
 
@@ -155,6 +173,11 @@ def check_error(error: Error) -> None:
     ----------
     error : Error
         Mapped errors are checked in all lanes.
+
+    Raises
+    ------
+    TypeError
+        It is no Error.
     """
     if not isinstance(error, Error):
         raise TypeError(f"check_error takes an Error, as checkify returns it, got {error!r}")

@@ -39,6 +39,8 @@ def vmap(
     chunk : int, optional
         Map so many lanes at a time: intermediate values take the memory of `chunk` lanes, in reverse mode, too, if `fun` is
         checkpointed. The last chunk may be smaller.
+    sum_match : bool
+        Without effect.
 
     Returns
     -------

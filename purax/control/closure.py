@@ -54,11 +54,22 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
     """Turn the traced values that `fun` captures into arguments.
 
+    Parameters
+    ----------
+    fun : callable
+    example_args : pytrees of arrays
+        Their types are what counts.
+
     Returns
     -------
     converted : callable
         `converted(*args, *captured)` computes `fun(*args)`.
     captured : list of arrays
+
+    Raises
+    ------
+    TypeError
+        (By `converted`.) Arguments of another structure.
     """
     leaves, in_tree = tree.flatten(example_args)
     flat = FlatFunction(fun, in_tree, ())

@@ -150,7 +150,7 @@ class CustomVJPPrimal:
 
 
 def custom_vjp_primal_tree_values(primals: Any) -> Any:
-    """The values in a pytree of `CustomVJPPrimal`s."""
+    """The values in a pytree of `CustomVJPPrimal`s: a tree like it."""
     return tree.map(
         lambda p: p.value if type(p) is CustomVJPPrimal else p, primals, is_leaf=lambda p: type(p) is CustomVJPPrimal
     )

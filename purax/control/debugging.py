@@ -89,6 +89,10 @@ def debug_callback(
     partitioned : bool
         In a program over several devices each device calls with its own piece.
 
+    Returns
+    -------
+    None, or without `callback` a callable that takes it
+
     Raises
     ------
     JaxRuntimeError
@@ -123,6 +127,10 @@ def debug_print(
         In a program over several devices each device prints its own piece.
     skip_format_check : bool
         Do not look at the fields before there are values.
+
+    Returns
+    -------
+    None, or without `fmt` a callable that takes it
 
     Raises
     ------

@@ -108,6 +108,10 @@ def discharge(jaxpr: Jaxpr, raising: bool = False) -> tuple[Jaxpr, Table]:
         Its constants are inputs.
     raising : bool
         A failure will be raised, so that loops may stop at it; checks that are there for `checkify` only are left out.
+
+    Returns
+    -------
+    (Jaxpr, Table)
     """
     key = ("discharge", raising)
     found = jaxpr.derived.get(key)

@@ -24,6 +24,10 @@ def cache_miss(call: Any, name: str, keys: Sequence[Any]) -> events.CacheMiss:
         Of the function.
     keys : sequence of tuple
         Keys of the programs that the function has, oldest first.
+
+    Returns
+    -------
+    events.CacheMiss
     """
     where = _line(call.function.fun)
     if not keys:

@@ -213,7 +213,7 @@ def register_pytree_node_serialization(
 
 
 def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -> type:
-    """Say what a named tuple is called in exported functions.
+    """Say that a named tuple is called `serialized_name` in exported functions.
 
     Raises
     ------
@@ -293,7 +293,16 @@ def _tree_of(form: Any) -> Any:
 
 
 def save(exported: Exported, path: str | os.PathLike[str], vjp_order: int = 0) -> None:
-    """Write an exported function to a file."""
+    """Write an exported function to a file.
+
+    Parameters
+    ----------
+    exported : Exported
+    path : str or path
+        Replaced as a whole, once the file is written.
+    vjp_order : int
+        How many derivatives are kept with it.
+    """
     temporary = f"{os.fspath(path)}.{os.getpid()}.part"
     with open(temporary, "wb") as file:
         file.write(serialize(exported, vjp_order))

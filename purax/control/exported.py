@@ -373,6 +373,8 @@ def export(
     platforms : sequence of str, optional
         `cpu`, `cuda`, `rocm`, `tpu`; the default one when left out.
     disabled_checks : sequence of DisabledSafetyCheck
+    _
+        Other named arguments are without effect.
 
     Returns
     -------

@@ -47,6 +47,13 @@ _formatter = _Formatter()
 def check_fields(name: str, text: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Check that fields and arguments fit.
 
+    Parameters
+    ----------
+    name : str
+        For the message.
+    text : str
+    args, kwargs : arguments of `text.format`
+
     Raises
     ------
     KeyError, IndexError
@@ -58,5 +65,15 @@ def check_fields(name: str, text: str, args: Sequence[Any], kwargs: dict[str, An
 
 
 def formatted(text: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
-    """The text with its fields filled in."""
+    """The text with its fields filled in.
+
+    Parameters
+    ----------
+    text : str
+    args, kwargs : arguments of `text.format`
+
+    Returns
+    -------
+    str
+    """
     return _formatter.vformat(text, args, kwargs)

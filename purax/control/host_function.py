@@ -24,7 +24,7 @@ __all__ = ["Flattened", "Lanes", "Static", "Tokened", "checked", "received", "se
 
 
 def sent(x: Any) -> Any:
-    """An operand as it travels to the host."""
+    """An operand as it travels to the host: an array of its shape, whose dtype NumPy has."""
     dtype = aval_of(x).dtype
     if isinstance(dtype, dtypes.KeyDtype):
         return random_unwrap(x)
@@ -82,6 +82,18 @@ class Static(Rule):
 
 def checked(result: Any, out_tree: Any, outs: Sequence[Any]) -> tuple[np.ndarray, ...]:
     """The result of a user's function as arrays of the promised types.
+
+    Parameters
+    ----------
+    result : pytree of array-likes
+    out_tree : structure
+        What was promised.
+    outs : sequence of aval
+        What was promised.
+
+    Returns
+    -------
+    tuple of NumPy arrays
 
     Raises
     ------

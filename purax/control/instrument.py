@@ -59,6 +59,10 @@ def instrument(jaxpr: Jaxpr, kinds: Kinds, calls: bool = True) -> Jaxpr:
         Checks of other kinds, the user's among them, are left out.
     calls : bool
         Also instrument programs that it calls by `jit`; False where these have been instrumented on their own.
+
+    Returns
+    -------
+    Jaxpr
     """
     key = ("instrument", kinds, calls)
     found = jaxpr.derived.get(key)

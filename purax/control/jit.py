@@ -408,6 +408,12 @@ def jit(
         Run there.
     inline : bool
         Write the program in place where it is called from another one.
+    keep_unused : bool
+        Without effect.
+    backend : optional
+        Without effect; see `device`.
+    compiler_options : dict, optional
+        Options of XLA for this function.
 
     Returns
     -------

@@ -158,6 +158,12 @@ class _Account:
 def account(primitive: Any, operands: Sequence[Any], params: dict[str, Any], outs: Sequence[Any]) -> None:
     """Enter what an operation on Arrays spends, and which of its outputs are which of its operands.
 
+    Parameters
+    ----------
+    primitive : Primitive
+    operands, outs : sequence of Array
+    params : dict
+
     Raises
     ------
     KeyReuseError

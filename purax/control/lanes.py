@@ -6,6 +6,15 @@ last lane has finished. What it gives in a lane that is not meant is thrown away
 never ends with the values of such a lane, so such lanes run on the values of a lane that is meant; calls of Python and other
 effects, so a program with such runs lane by lane (unless the mapping has a name, which collectives may use); and a program that no
 lane is meant for, which is not run at all if it holds a loop.
+
+Parameters
+----------
+live : bool[...]
+    Which lanes are meant, mapped axes first.
+mapped : sequence of bool
+    Which operands have the mapped axis, in front.
+name : str
+    Of the program.
 """
 
 from __future__ import annotations
@@ -26,7 +35,7 @@ __all__ = ["by_lane", "calls_host", "has_open_loop", "keep_where", "like_live"]
 
 
 def keep_where(live: Any, new: Any, old: Any) -> Any:
-    """`new` in live lanes, `old` in the others; `live` has the leading axes of both."""
+    """`new` in live lanes, `old` in the others; arrays of one shape and dtype, whose leading axes `live` has."""
     aval = aval_of(new)
     live_aval = aval_of(live)
     if live_aval.ndim != aval.ndim:
@@ -61,7 +70,7 @@ def _value_holds(value: Any, name: str) -> bool:
 
 
 def like_live(live: Any, values: Sequence[Any], mapped: Sequence[bool]) -> list[Any]:
-    """Mapped values, mapped axis first, with those of the first live lane in the lanes that are not live."""
+    """Mapped `values`, mapped axis first, with those of the first live lane in the lanes that are not live: a list of arrays like them."""
     first = reduction.argmax(live, 0, np.int32)
     return [_like_lane(live, x, first) if m else x for x, m in zip(values, mapped, strict=True)]
 
@@ -75,7 +84,19 @@ def _like_lane(live: Any, x: Any, lane: Any) -> Any:
 def by_lane(
     fun: Callable[..., Sequence[Any]], size: int, operands: Sequence[Any], mapped: Sequence[bool], name: str
 ) -> list[Any]:
-    """`fun` of one lane after the other; mapped operands and all outputs have the mapped axis first."""
+    """`fun` of one lane after the other; mapped operands and all outputs have the mapped axis first.
+
+    Parameters
+    ----------
+    fun : callable
+    size : int
+        Number of lanes.
+    operands : sequence of arrays
+
+    Returns
+    -------
+    list of arrays
+    """
     shared, rows = partition(mapped, operands)
 
     def body(*xs: Any) -> Sequence[Any]:

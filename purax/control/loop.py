@@ -46,6 +46,8 @@ def scan(
         Go from the last slice to the first.
     unroll : int or bool
         Iterations per step of the compiled loop; True, or 0, unrolls all.
+    _split_transpose : bool
+        Without effect.
 
     Returns
     -------
@@ -56,6 +58,16 @@ def scan(
     ------
     CarryTypeError
         The carry changes its type; the message shows the difference leaf by leaf.
+    TypeError
+        `f` cannot be called.
+    ValueError
+        Sizes of `xs` differ, or there is neither `xs` nor `length`.
+
+    Examples
+    --------
+    >>> carry, ys = purax.lax.scan(lambda c, x: (c + x, c), 0, pnp.array([1, 2, 3]))
+    >>> carry.item(), ys.tolist()
+    (6, [0, 1, 3])
     """
     del _split_transpose
     if not callable(f):
@@ -302,6 +314,8 @@ def while_loop(
         The body changes the type of the value.
     ReverseModeError
         Reverse mode without `max_steps`.
+    TypeError
+        A function cannot be called.
 
     References
     ----------
@@ -404,10 +418,29 @@ def fori_loop(
     less memory (see `while_loop`; without it there are eight levels of 16 kept values each). Bounds that are no integers have
     a reverse mode with `max_steps` only.
 
+    Parameters
+    ----------
+    lower, upper : real scalar
+    body_fun : callable
+        Keeps structure, shapes and dtypes of the value.
+    init_val : pytree of arrays
+    unroll : int or bool, optional
+        As in `scan`; for known bounds only.
+    max_steps : int, optional
+        As in `while_loop`.
+
+    Returns
+    -------
+    pytree like `init_val`
+
     Raises
     ------
     OverflowError
         A bound does not fit the index dtype.
+    TypeError
+        `body_fun` cannot be called, or bounds are no real scalars of one dtype.
+    ValueError
+        `unroll` with bounds that are not known.
     """
     if not callable(body_fun):
         raise TypeError("lax.fori_loop: body_fun argument should be callable.")
@@ -491,6 +524,12 @@ def _bounds(lower: Any, upper: Any) -> tuple[Any, Any, np.dtype, bool]:
 
 def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """Apply `f` to each slice of `xs` along its leading axis, one after the other (or `batch_size` at a time, mapped).
+
+    Parameters
+    ----------
+    f : callable
+    xs : pytree of arrays [length, ...]
+    batch_size : int, optional
 
     Returns
     -------

@@ -119,6 +119,11 @@ def symbolic_args_specs(
     Returns
     -------
     pytree of ShapeDtypeStruct
+
+    Raises
+    ------
+    ValueError
+        Both constraints and a scope.
     """
     if scope is not None and constraints:
         raise ValueError("symbolic_args_specs takes constraints or a scope; both are given")
@@ -147,6 +152,10 @@ def solve(shapes: Sequence[Sequence[Any]], given: Sequence[Sequence[Any]], names
         Of the same ranks. Their sizes may be expressions of an outer program.
     names : sequence of str
         What to call the arguments in errors.
+
+    Returns
+    -------
+    dict from variables to sizes
 
     Raises
     ------
@@ -231,6 +240,6 @@ _OPEN = re.compile("«(.+?)»")
 
 
 def fill(text: str, values: Mapping[str, Any]) -> str:
-    """The text of a program with its sizes filled in."""
+    """The text of a program with its sizes filled in, from `values` of their variables."""
     with writing():
         return _OPEN.sub(lambda found: str(parse(found[1], values)), text)

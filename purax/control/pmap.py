@@ -136,6 +136,8 @@ def pmap(
     ------
     ValueError
         More lanes than devices, mapped axes of different sizes, or nothing mapped.
+    TypeError
+        `fun` cannot be called, or an axis is no int.
     """
     if not callable(fun):
         raise TypeError(f"pmap: the first argument must be callable, got {fun!r}")

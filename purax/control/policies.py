@@ -46,7 +46,7 @@ name_p = Name("name")
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
-    """The value itself, named for checkpoint policies (`save_only_these_names`)."""
+    """The value itself, a tree like `x`, with `name` for checkpoint policies (`save_only_these_names`)."""
     return tree.map(lambda leaf: name_p.bind1(leaf, name=name), x)
 
 
@@ -122,6 +122,18 @@ def split_equation(
     """The two equations of one that holds programs, which `inner` are the splits of.
 
     `kept` are the avals of the saved values: the last outputs of the first equation, the last inputs of the second.
+
+    Parameters
+    ----------
+    eqn : Equation
+    inner : sequence of Saving
+    forward, again : dict
+        Params of the first and the second equation that differ.
+    kept : sequence of aval
+
+    Returns
+    -------
+    (Equation, Equation, list of Var), or None if nothing is to be split
     """
     if not any(s.saved or s.forward is not s.again for s in inner):
         return None

@@ -20,7 +20,29 @@ __all__ = ["build", "cast_weak", "holds", "merge", "partition", "permuted", "sta
 def stage_tree(
     fun: Callable[..., Any], in_tree: Any, avals: Sequence[Any], name: str, kind: str, names: Sequence[str] = ()
 ) -> tuple[Jaxpr, list[Any], Any]:
-    """Program of a pytree function: jaxpr with constants as leading inputs, their values, structure of the output."""
+    """Program of a pytree function: jaxpr with constants as leading inputs, their values, structure of the output.
+
+    Parameters
+    ----------
+    fun : callable
+    in_tree : structure
+        Of its arguments.
+    avals : sequence of aval
+    name : str
+    kind : str
+        What the program is for.
+    names : sequence of str
+        Of the inputs.
+
+    Returns
+    -------
+    (Jaxpr, list of arrays, structure)
+
+    Raises
+    ------
+    NonArrayArgumentError
+        An output is no array.
+    """
     out_tree = None
 
     def flat(*leaves: Any) -> list[Any]:
@@ -45,7 +67,17 @@ def stage_tree(
 
 
 def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int]) -> Jaxpr:
-    """The same program with its inputs and outputs reordered (outputs may be dropped or repeated)."""
+    """The same program with its inputs and outputs reordered (outputs may be dropped or repeated).
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+    inputs, outputs : sequence of int
+
+    Returns
+    -------
+    Jaxpr
+    """
     names = tuple(jaxpr.names[i] for i in inputs) if jaxpr.names else ()
     return intern(
         Jaxpr([], [jaxpr.invars[i] for i in inputs], [jaxpr.outvars[i] for i in outputs], jaxpr.eqns, names, jaxpr.name)
@@ -53,7 +85,23 @@ def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int]) -> Jax
 
 
 def build(fun: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str) -> Jaxpr:
-    """Program of a flat function that captures no tracer; arrays that it captures are written in place."""
+    """Program of a flat function that captures no tracer; arrays that it captures are written in place.
+
+    Parameters
+    ----------
+    fun : callable
+    avals : sequence of aval
+    name : str
+
+    Returns
+    -------
+    Jaxpr
+
+    Raises
+    ------
+    AssertionError
+        It captured a tracer: a fault of purax.
+    """
     jaxpr, consts = open_constants(stage(fun, avals, name, kind="derived", embed=True))
     if consts:
         raise AssertionError(f"a derived program of {name} captured {len(consts)} constants")
@@ -66,20 +114,30 @@ def closed_of(jaxpr: Jaxpr) -> ClosedJaxpr:
 
 
 def partition(mask: Sequence[bool], values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """`(values where the mask is false, values where it is true)`."""
+    """`(values where the mask is false, values where it is true)`, two lists."""
     off = [v for m, v in zip(mask, values, strict=True) if not m]
     on = [v for m, v in zip(mask, values, strict=True) if m]
     return off, on
 
 
 def merge(mask: Sequence[bool], off: Sequence[Any], on: Sequence[Any]) -> list[Any]:
-    """Inverse of `partition`."""
+    """Inverse of `partition`.
+
+    Parameters
+    ----------
+    mask : sequence of bool
+    off, on : sequence
+
+    Returns
+    -------
+    list
+    """
     rest_off, rest_on = iter(off), iter(on)
     return [next(rest_on) if m else next(rest_off) for m in mask]
 
 
 def take(values: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
-    """Values where the mask is true."""
+    """A list of the values where the mask is true."""
     return [v for v, m in zip(values, mask, strict=True) if m]
 
 

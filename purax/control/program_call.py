@@ -154,5 +154,5 @@ class LinearCall(HeldCall):
 
 
 def plain(params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that `jit` has."""
+    """The parameters that `jit` has, a dict."""
     return {k: params[k] for k in ("jaxpr", "name", "inline")}

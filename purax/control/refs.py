@@ -8,6 +8,21 @@ traced once as if it touched none; where it did, it is traced again with the val
 
 Each reference belongs to the trace that was current when it was made. Traces that stage nothing (`grad`, `jvp`, `vmap`) see the
 cell itself: what is written into a reference made inside them may carry derivatives or lanes, in one made outside it may not.
+
+Parameters
+----------
+fun : callable
+token : object
+    What tells this attempt from others.
+held : sequence of Ref
+    References that the program knows.
+reads : bool
+    Reading counts as touching.
+memory_space : optional
+    Without effect.
+ref : Ref
+idx : index or None
+    None: all elements.
 """
 
 from __future__ import annotations
@@ -448,6 +463,11 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     Returns
     -------
     Ref
+
+    Raises
+    ------
+    ReferenceUseError
+        `init_val` is a reference.
     """
     del memory_space
     if is_ref(init_val):
@@ -487,15 +507,15 @@ def get(ref: Any, idx: Any = None) -> Any:
 
 
 def set(ref: Any, idx: Any, value: Any) -> None:
-    """`ref[idx] = value`; None means all elements."""
+    """`ref[idx] = value`."""
     ref[... if idx is None else idx] = value
 
 
 def swap(ref: Any, idx: Any, value: Any) -> Any:
-    """Write at `idx` and return what was there."""
+    """Write `value` at `idx` and return what was there, an array of the dtype of the reference."""
     return ref.swap(value, ... if idx is None else idx)
 
 
 def addupdate(ref: Any, idx: Any, x: Any) -> None:
-    """Add to the elements at `idx`."""
+    """Add `x` to the elements at `idx`."""
     ref.addupdate(x, ... if idx is None else idx)

@@ -182,11 +182,20 @@ def checkpoint(
         Arguments that are no arrays.
     policy : callable, optional
         One of `purax.checkpoint_policies`: which values are kept all the same.
+    concrete : bool
+        Without effect.
 
     Returns
     -------
     callable
         With the value and the derivatives of `fun`.
+
+    Raises
+    ------
+    TypeError
+        `fun` cannot be called.
+    ValueError
+        (By the callable.) Positions beyond the arguments.
     """
     del concrete
     if fun is None:

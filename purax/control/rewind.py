@@ -84,7 +84,22 @@ rewound_p = Rewound("rewound")
 
 
 def pushed(body: Jaxpr, consts: tuple[bool, ...], carried: tuple[bool, ...], limit: int, steps: Any) -> Jaxpr:
-    """The program of the operation above: the derivative of the body, `steps` times."""
+    """The program of the operation above: the derivative of the body, `steps` times.
+
+    Parameters
+    ----------
+    body : Jaxpr
+    consts, carried : tuple of bool
+        Which constants and values have tangents.
+    limit : int
+        Of the steps.
+    steps : aval
+        Of the counter.
+
+    Returns
+    -------
+    Jaxpr
+    """
     derived, _ = jvp_jaxpr(body, (*consts, *carried), carried)
     n_consts, n_values = len(consts), len(carried)
 
@@ -106,7 +121,19 @@ def pushed(body: Jaxpr, consts: tuple[bool, ...], carried: tuple[bool, ...], lim
 def counted(
     condition: Jaxpr, body: Jaxpr, condition_consts: int, body_consts: int, limit: int | None = None
 ) -> tuple[Any, Jaxpr, Jaxpr]:
-    """Type of a counter of steps, and the programs of a loop that carries one before its values (and heeds a limit)."""
+    """Type of a counter of steps, and the programs of a loop that carries one before its values (and heeds a limit).
+
+    Parameters
+    ----------
+    condition, body : Jaxpr
+    condition_consts, body_consts : int
+        How many leading inputs are constants.
+    limit : int, optional
+
+    Returns
+    -------
+    (aval, Jaxpr, Jaxpr)
+    """
     aval = COUNT.with_varying(condition.out_avals[0].varying)
 
     def go_on(*xs: Any) -> list[Any]:

@@ -360,6 +360,8 @@ def shard_map(
     check_vma : bool
         Check that results promised to be the same on all devices are (by the rules of docs/design/005-varying-axes.md), and
         differentiate inside `f` by values that all devices share as one value. Without, each device's values are its own.
+    check_rep : bool, optional
+        An older name of `check_vma`.
 
     Returns
     -------
@@ -369,6 +371,8 @@ def shard_map(
     ------
     ValueError
         An array cannot be cut as its spec says, or a result varies over an axis that its spec does not name.
+    TypeError
+        `f` cannot be called, or a spec is none.
     """
     if f is None:
         return lambda function: shard_map(
@@ -455,6 +459,10 @@ def smap(f: Callable[..., Any] | None = None, /, *, in_axes: Any = Infer, out_ax
         The array axis that is cut, per argument and result; None: whole on each device.
     axis_name : str
         The axis of the mesh.
+
+    Returns
+    -------
+    callable
     """
     if f is None:
         return lambda function: smap(function, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)

@@ -53,6 +53,8 @@ def make_jaxpr(
         Arguments taken as they are.
     return_shape : bool
         Also return the types of the output.
+    axis_env : sequence of (name, size), optional
+        Named axes that the program may use.
 
     Returns
     -------
@@ -114,7 +116,7 @@ def typeof(x: Any) -> Any:
 
 
 def block_until_ready(x: Any) -> Any:
-    """Wait until all arrays of a pytree are computed; returns the pytree."""
+    """Wait until all arrays of a pytree are computed; the result is the tree itself, tree like `x`."""
     for leaf in tree.leaves(x):
         wait = getattr(leaf, "block_until_ready", None)
         if wait is not None:
@@ -133,6 +135,8 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
         The arrays are not used any more: those that are moved are deleted.
     may_alias : bool, optional
         False: return new arrays, also where nothing is to be moved.
+    src : optional
+        Without effect.
 
     Returns
     -------
@@ -163,7 +167,7 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
 
 
 def device_get(x: Any) -> Any:
-    """The leaves of a pytree as NumPy arrays."""
+    """The leaves of a pytree as NumPy arrays of their dtypes."""
     leaves, treedef = tree.flatten(x)
     for leaf in leaves:
         if type(leaf) is Array:
@@ -202,7 +206,13 @@ def ensure_compile_time_eval() -> Iterator[None]:
 
 @contextmanager
 def named_scope(name: str) -> Iterator[None]:
-    """Context or decorator that names a part of a program: the names stand before those of its operations in profiles."""
+    """Context or decorator that names a part of a program: the names stand before those of its operations in profiles.
+
+    Raises
+    ------
+    TypeError
+        `name` is no string.
+    """
     if not isinstance(name, str):
         raise TypeError(f"named_scope name argument must be a string, got {name!r}")
     token = scope.set(f"{scope.get()}{name}/")
@@ -213,7 +223,7 @@ def named_scope(name: str) -> Iterator[None]:
 
 
 def live_arrays(platform: str | None = None) -> list[Any]:
-    """All arrays that somebody still refers to (and that were not deleted), on a platform or on all."""
+    """A list of all arrays that somebody still refers to (and that were not deleted), on a `platform` or on all."""
     found = [x for x in gc.get_objects() if type(x) is Array and not x.is_deleted()]
     return found if platform is None else [x for x in found if all(d.platform == platform for d in x.devices())]
 
@@ -267,7 +277,7 @@ def effects_barrier() -> None:
 
 
 def copy_to_host_async(x: Any) -> Any:
-    """Begin to copy the arrays of a pytree to the host; returns the pytree."""
+    """Begin to copy the arrays of a pytree to the host; the result is the tree itself, tree like `x`."""
     for leaf in tree.leaves(x):
         begin = getattr(leaf, "copy_to_host_async", None)
         if begin is not None:

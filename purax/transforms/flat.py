@@ -42,7 +42,18 @@ def flat_function(
 ) -> tuple[Callable[..., list[Any]], OutStore]:
     """`fun` as a function of the leaves of its arguments; the store learns the output structure when it runs.
 
-    `in_tree` is the structure of the tuple of positional arguments.
+    Parameters
+    ----------
+    fun : callable
+    in_tree : structure
+    kwargs : dict, optional
+        Passed on as they are.
+    has_aux : bool
+        `fun` returns `(output, auxiliary data)`.
+
+    Returns
+    -------
+    (callable, OutStore)
     """
     store = OutStore()
 
@@ -63,7 +74,13 @@ def flat_function(
 
 
 def pair(name: str, out: Any) -> Any:
-    """The output and the auxiliary data that a function given has_aux=True returned."""
+    """The output and the auxiliary data that the function `name`, given has_aux=True, returned as `out`: a tuple or list of two.
+
+    Raises
+    ------
+    TypeError
+        It is no pair.
+    """
     if not isinstance(out, (tuple, list)) or len(out) != 2:
         raise TypeError(
             f"{name} was given has_aux=True, so it must return a pair (output, auxiliary data); it returned {_shape_of(out)}"
@@ -84,7 +101,18 @@ def name_of(fun: Any) -> str:
 
 
 def argument_names(fun: Any, args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> list[str]:
-    """Argument path of each leaf of `args` and `kwargs`: `params['w']`, `x`."""
+    """Argument path of each leaf of `args` and `kwargs`: `params['w']`, `x`.
+
+    Parameters
+    ----------
+    fun : callable
+    args : sequence
+    kwargs : dict, optional
+
+    Returns
+    -------
+    list of str
+    """
     code = getattr(getattr(fun, "__wrapped__", fun), "__code__", None)
     names = list(code.co_varnames[: code.co_argcount]) if code is not None else []
     if getattr(fun, "__self__", None) is not None:
@@ -99,7 +127,19 @@ def argument_names(fun: Any, args: Sequence[Any], kwargs: dict[str, Any] | None 
 
 
 def like(wrapper: Any, fun: Any, transform: str) -> Any:
-    """`wrapper` under the name and with the documentation of `fun`."""
+    """`wrapper` under the name and with the documentation of `fun`.
+
+    Parameters
+    ----------
+    wrapper : callable
+    fun : callable
+    transform : str
+        What made the one of the other.
+
+    Returns
+    -------
+    `wrapper`
+    """
     wrapper.__name__ = name_of(fun)
     wrapper.__qualname__ = f"{transform}({name_of(fun)})"
     wrapper.__doc__ = getattr(fun, "__doc__", None)
@@ -108,7 +148,21 @@ def like(wrapper: Any, fun: Any, transform: str) -> Any:
 
 
 def check_arrays(what: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> None:
-    """Raise NonArrayArgumentError, naming the argument path, for the first leaf that is no array."""
+    """Check that leaves are arrays.
+
+    Parameters
+    ----------
+    what : str
+        For the message.
+    leaves : sequence
+    names : callable
+        Gives the path of each.
+
+    Raises
+    ------
+    NonArrayArgumentError
+        One is not; the message names its path.
+    """
     for i, leaf in enumerate(leaves):
         if type(leaf) is hooks.array_type:
             continue
@@ -125,7 +179,25 @@ def check_arrays(what: str, leaves: Sequence[Any], names: Callable[[], Sequence[
 
 
 def normal_argnums(argnums: Any, count: int, what: str) -> tuple[int, ...]:
-    """Non-negative positions of the arguments named by `argnums`."""
+    """Non-negative positions of the arguments named by `argnums`.
+
+    Parameters
+    ----------
+    argnums : int or sequence of int
+    count : int
+        How many arguments there are.
+    what : str
+        For the message.
+
+    Returns
+    -------
+    tuple of int
+
+    Raises
+    ------
+    TypeError
+        There is no such argument.
+    """
     if type(argnums) is int and 0 <= argnums < count:
         return (argnums,)
     given = (argnums,) if isinstance(argnums, (int, np.integer)) else argnums
@@ -141,7 +213,7 @@ def normal_argnums(argnums: Any, count: int, what: str) -> tuple[int, ...]:
 
 
 def checked_argnums(argnums: Any, what: str) -> int | tuple[int, ...]:
-    """`argnums` as an int or a tuple of ints.
+    """`argnums` as an int or a tuple of ints; `what` is for the message.
 
     Raises
     ------

@@ -5,6 +5,14 @@ Run one by one, the operations of a rule (`sin`, `cos`, a product) cost a dispat
 Rules are ours and pure, so the program of a rule is made once per (primitive, avals, params): operations that the host
 computes exactly run there one after the other, anything else is compiled as a whole and takes one call. The tape of reverse
 mode then holds one entry per primitive of the user's, which knows the program of its own transpose.
+
+Parameters
+----------
+primitive : Primitive
+primals : list of arrays
+    Made Arrays in place.
+tangents : sequence of arrays or None
+params : dict
 """
 
 from __future__ import annotations
@@ -107,7 +115,7 @@ class JvpPlan:
 
 
 def jvp_plan(primitive: Any, primals: list[Any], tangents: Sequence[Any], params: dict[str, Any]) -> JvpPlan | None:
-    """The plan for these types, made on first use."""
+    """The plan for these types, made on first use; None where the rule is not to be prepared."""
     key = _key("jvp", primals, tangents, params)
     plan = primitive.kernels.get(key, _MISSING)
     if plan is _MISSING:
@@ -199,7 +207,7 @@ class FusedEntry:
 
 
 def tape_plan(primitive: Any, primals: list[Any], tangents: Sequence[Any], params: dict[str, Any]) -> TapePlan | None:
-    """The plan for these types, made on first use."""
+    """The plan for these types, made on first use; None where the rule is not to be prepared."""
     key = _key("tape", primals, tangents, params)
     plan = primitive.kernels.get(key, _MISSING)
     if plan is _MISSING:

@@ -36,11 +36,18 @@ def grad(
         `fun` returns `(output, auxiliary data)`; the gradient function then returns `(gradient, auxiliary data)`.
     holomorphic, allow_int : bool
         Promise that `fun` is holomorphic; allow integer arguments (their gradient is `float0`).
+    reduce_axes : optional
+        Without effect.
 
     Returns
     -------
     callable
         With the arguments of `fun`; its output has the structure of the arguments named by `argnums`.
+
+    Examples
+    --------
+    >>> purax.grad(lambda x: x**3)(2.0).item()
+    12.0
     """
     both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
 
@@ -57,10 +64,23 @@ def value_and_grad(
 ) -> Callable[..., Any]:  # fmt: skip
     """Function that computes both `fun` and its gradient; see `grad`.
 
+    Parameters
+    ----------
+    fun, argnums, has_aux, holomorphic, allow_int
+        As in `grad`.
+    reduce_axes : optional
+        Without effect.
+
     Returns
     -------
     callable
         Returns `(value, gradient)`; the value is `(output, auxiliary data)` with `has_aux`.
+
+    Raises
+    ------
+    TypeError
+        `fun` cannot be called. By the callable: it returns no scalar, or inputs or output have a dtype without a
+        gradient.
     """
     del reduce_axes
     if not callable(fun):

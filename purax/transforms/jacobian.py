@@ -22,7 +22,18 @@ __all__ = ["hessian", "jacfwd", "jacrev"]
 def jacfwd(
     fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
-    """Jacobian of `fun`, column by column in forward mode; see `jacrev`."""
+    """Jacobian of `fun`, column by column in forward mode; see `jacrev`.
+
+    Parameters
+    ----------
+    fun, argnums, has_aux, holomorphic
+        As in `jacrev`.
+
+    Returns
+    -------
+    callable
+        Gives what that of `jacrev` gives.
+    """
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen, rebuild = _chosen(fun, args, kwargs, argnums)
@@ -83,7 +94,22 @@ def jacrev(
 def hessian(
     fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
-    """Hessian of `fun`: forward over reverse; structure as from `jacfwd(jacrev(fun))`."""
+    """Hessian of `fun`: forward over reverse; structure as from `jacfwd(jacrev(fun))`.
+
+    Parameters
+    ----------
+    fun, argnums, has_aux, holomorphic
+        As in `jacrev`.
+
+    Returns
+    -------
+    callable
+
+    Examples
+    --------
+    >>> purax.hessian(lambda x: pnp.sum(x**3))(pnp.array([1.0, 2.0])).tolist()
+    [[6.0, 0.0], [0.0, 12.0]]
+    """
     inner = jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic)
     return like(jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic), fun, "hessian")
 

@@ -238,14 +238,31 @@ def _scaled(x: Any, factor: float) -> Any:
 
 
 def listed(terms: Sequence[Any], n: int) -> Any:
-    """Coefficient `n` of those given from the first on."""
+    """Coefficient `n` of those given from the first on; None is zero.
+
+    Returns
+    -------
+    array or None
+    """
     return terms[n - 1] if n <= len(terms) else None
 
 
 def jet_flat(
     fun: Callable[..., Sequence[Any]], primals: Sequence[Any], terms: Sequence[Sequence[Any] | None], order: int
 ) -> tuple[list[Any], list[list[Any] | None]]:
-    """Outputs of a function of flat values and their coefficients 1 to `order` (not scaled by factorials); None is zero."""
+    """Outputs of a function of flat values and their coefficients 1 to `order` (not scaled by factorials); None is zero.
+
+    Parameters
+    ----------
+    fun : callable
+    primals : sequence of arrays
+    terms : sequence of sequences of arrays, or None
+    order : int
+
+    Returns
+    -------
+    (list of arrays, list of lists of arrays or None)
+    """
     trace = JetTrace(current.get(), order, getattr(fun, "__name__", ""))
     inputs = [
         p if given is None else trace.made(p, functools.partial(listed, given))
@@ -277,6 +294,8 @@ def jet(
         of the argument. Terms of arguments that are no floats are ignored.
     factorial_scaled : bool
         Terms are derivatives; if False, they are coefficients of the power series, `n!` times smaller.
+    options
+        Of older versions; without effect.
 
     Returns
     -------

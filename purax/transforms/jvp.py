@@ -95,7 +95,18 @@ def _on_a_tape(trace: Any) -> bool:
 def jvp_flat(
     fun: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """Outputs and output tangents (None where zero) of a function of flat values."""
+    """Outputs and output tangents (None where zero) of a function of flat values.
+
+    Parameters
+    ----------
+    fun : callable
+    primals : sequence of arrays
+    tangents : sequence of arrays or None
+
+    Returns
+    -------
+    (list of arrays, list of arrays or None)
+    """
     trace = JVPTrace(current.get(), getattr(fun, "__name__", ""))
     inputs = [p if t is None else JVPTracer(trace, p, t) for p, t in zip(primals, tangents, strict=True)]
     token = current.set(trace)
@@ -177,6 +188,19 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     -------
     primals_out, tangents_out : pytrees
         And the auxiliary data, if `has_aux`.
+
+    Raises
+    ------
+    TypeError
+        `fun` cannot be called, primals and tangents are no tuples or lists, or differ in structure or dtype.
+    ValueError
+        They differ in shape.
+
+    Examples
+    --------
+    >>> value, slope = purax.jvp(lambda x: x**2, (3.0,), (1.0,))
+    >>> value.item(), slope.item()
+    (9.0, 6.0)
     """
     if not callable(fun):
         raise TypeError(f"jvp: the first argument must be callable, got {fun!r}")

@@ -167,7 +167,20 @@ def _turned(value: Any) -> Any:
 def key_kernel(
     primitive: Any, avals: tuple[Any, ...], params: dict[str, Any], outs: tuple[Any, ...], compiled: Kernel
 ) -> Kernel:
-    """How one primitive with keys runs on Arrays: relabelled, on the host, word by word, or compiled."""
+    """How one primitive with keys runs on Arrays: relabelled, on the host, word by word, or compiled.
+
+    Parameters
+    ----------
+    primitive : Primitive
+    avals, outs : tuple of aval
+    params : dict
+    compiled : callable
+        The kernel that XLA makes.
+
+    Returns
+    -------
+    callable
+    """
     if primitive in _RELABELLED:
         return lambda arrays: (_relabelled(arrays[0], outs[0]),)
     if isinstance(primitive, KeyPrimitive):

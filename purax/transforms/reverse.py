@@ -277,7 +277,19 @@ def _accumulate(found: dict[int, Any], index: int, cotangent: Any) -> None:
 def linearize_flat(
     fun: Callable[..., Sequence[Any]], primals: Sequence[Any], needed: Sequence[bool] | None = None
 ) -> tuple[list[Any], Tape]:
-    """Outputs of `fun` at `primals`, and its derivative there as a tape."""
+    """Outputs of `fun` at `primals`, and its derivative there as a tape.
+
+    Parameters
+    ----------
+    fun : callable
+    primals : sequence of arrays
+    needed : sequence of bool, optional
+        Which are differentiated; all by default.
+
+    Returns
+    -------
+    (list of arrays, Tape)
+    """
     linear = LinearTrace(current.get(), getattr(fun, "__name__", ""))
     dual = DualTrace(linear.parent, linear, linear.name)
     inputs: list[LinearTracer | None] = []

@@ -34,6 +34,10 @@ def backward_pass(jaxpr: Jaxpr, operands: Sequence[Any], cotangents: Sequence[An
     operands : sequence of values or Linear
     cotangents : sequence of values or None
         One per output; None is zero.
+
+    Returns
+    -------
+    list of arrays or None
     """
     values: dict[Var, Any] = {}
     linear: set[Var] = set()
@@ -95,6 +99,20 @@ def transpose_jaxpr(
     """The program `(values of the other inputs, nonzero cotangents) -> nonzero cotangents of the linear inputs`.
 
     `wanted` marks linear inputs whose cotangent is made explicit even if zero (indexed over the linear inputs).
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+    linear : tuple of bool
+        Which inputs are linear.
+    nonzero : tuple of bool
+        Which outputs have a cotangent.
+    wanted : tuple of bool, optional
+
+    Returns
+    -------
+    (Jaxpr, tuple of bool)
+        The latter says which linear inputs have a cotangent.
     """
     key = ("transpose", linear, nonzero, wanted)
     found = jaxpr.derived.get(key)
@@ -156,6 +174,18 @@ def linearize_jaxpr(
 
     `wanted` marks outputs whose tangent is made explicit even if zero. With `recompute`, the linear part may begin with a few
     cheap operations on residuals.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+    nonzero : tuple of bool
+        Which inputs have a tangent.
+    wanted : tuple of bool, optional
+    recompute : bool
+
+    Returns
+    -------
+    LinearParts
     """
     key = ("linearize", nonzero, wanted, recompute)
     found = jaxpr.derived.get(key)
@@ -287,11 +317,18 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     fun : callable
     *primals : pytrees of arrays or ShapeDtypeStructs
         Shapes and dtypes of the arguments; values are not used.
+    reduce_axes : optional
+        Without effect.
 
     Returns
     -------
     callable
         Takes a cotangent like the output, returns a tuple of cotangents like `primals`.
+
+    Raises
+    ------
+    TypeError
+        Integers meet floats, or (by the callable) the cotangent has another structure or type than the output.
     """
     del reduce_axes
     leaves, treedef = tree.flatten(primals)

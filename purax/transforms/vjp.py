@@ -43,6 +43,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
         Where to differentiate.
     has_aux : bool
         `fun` returns `(output, auxiliary data)`.
+    reduce_axes : optional
+        Without effect.
 
     Returns
     -------
@@ -50,6 +52,12 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     pullback : callable
         Takes a cotangent with the structure, shapes and dtypes of the output; returns a tuple with one cotangent per primal.
         With `has_aux`, the auxiliary data follows.
+
+    Examples
+    --------
+    >>> value, pullback = purax.vjp(lambda x, y: x * y, 2.0, 5.0)
+    >>> [c.item() for c in pullback(1.0)]
+    [5.0, 2.0]
     """
     del reduce_axes
     leaves, treedef = tree.flatten(primals)
@@ -295,6 +303,14 @@ def _cotangent_message(cotangent: Any, aval: Any) -> str:
 
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Output of `fun` and its derivative at `primals` as a function of tangents, computed once and applied often.
+
+    Parameters
+    ----------
+    fun : callable
+    primals : pytrees of arrays
+        Where to differentiate.
+    has_aux : bool
+        `fun` returns `(output, auxiliary data)`.
 
     Returns
     -------

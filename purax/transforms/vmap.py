@@ -120,6 +120,18 @@ def batch_flat(
     """Outputs of a flat function mapped over `dims` of its operands, with the axis of each output (None: not mapped).
 
     `tag` makes it part of a mapping that is under way.
+
+    Parameters
+    ----------
+    fun : callable
+    axis : Axis
+    operands : sequence of arrays
+    dims : sequence of int or None
+    tag : object, optional
+
+    Returns
+    -------
+    (list of arrays, list of int or None)
     """
     trace = BatchTrace(current.get(), axis, getattr(fun, "__name__", ""), tag)
     inputs = [x if d is None else BatchTracer(trace, x, d) for x, d in zip(operands, dims, strict=True)]
@@ -151,7 +163,18 @@ def _run(trace: BatchTrace, fun: Callable[..., Any], inputs: Sequence[Any]) -> S
 
 
 def to_front(x: Any, dim: int | None, size: int) -> Any:
-    """`x` with its mapped axis first; repeated along it if it has none."""
+    """`x` with its mapped axis first; repeated along it if it has none.
+
+    Parameters
+    ----------
+    x : array
+    dim : int or None
+    size : int
+
+    Returns
+    -------
+    array[size, ...]
+    """
     return _repeated(x, size, 0) if dim is None else shapes.move_batch_axis(x, dim, 0)
 
 
@@ -234,6 +257,8 @@ def vmap(
         Needed when nothing is mapped.
     spmd_axis_name : str or tuple of str, optional
         Mesh axes that sharding constraints and shard_map inside `fun` cut the mapped axis along.
+    sum_match : bool
+        Without effect.
 
     Returns
     -------
@@ -243,6 +268,8 @@ def vmap(
     ------
     ValueError
         Mapped axes of different sizes, or `in_axes` that does not fit the arguments.
+    TypeError
+        `fun` cannot be called, or axes are neither ints nor None.
     """
     del sum_match
     if not callable(fun):

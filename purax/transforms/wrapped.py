@@ -3,6 +3,19 @@
 
 Libraries that lift transformations over state of their own are written in this form. purax's transformations do not use it: they
 take plain functions.
+
+Parameters
+----------
+gen : callable
+    A function or generator that is put around another one.
+fun, f : WrappedFun
+static : any
+    First arguments of `gen`, part of what tells functions apart.
+use_eq_store, unk_names, kws, tupled_args, explain, signature : optional
+    Without effect.
+in_tree : structure
+leaves : arrays
+store : Store
 """
 
 from __future__ import annotations
@@ -42,7 +55,22 @@ def debug_info(
     traced_for: str, fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], *, static_argnums: Sequence[int] = (),
     static_argnames: Sequence[str] = (), result_paths_thunk: Any = None, sourceinfo: str | None = None, signature: Any = None,
 ) -> DebugInfo:  # fmt: skip
-    """Describe a function and the arrays among its arguments."""
+    """Describe a function and the arrays among its arguments.
+
+    Parameters
+    ----------
+    traced_for : str
+    fun : callable
+    args, kwargs : arguments
+    static_argnums, static_argnames : sequence of int, of str
+    result_paths_thunk : callable, optional
+    sourceinfo : str, optional
+        Where the function stands; found if left out.
+
+    Returns
+    -------
+    DebugInfo
+    """
     del signature
     static = {i % len(args) for i in static_argnums if -len(args) <= i < len(args)}
     shown = [None if i in static else arg for i, arg in enumerate(args)]
@@ -142,7 +170,19 @@ class WrappedFun:
 def wrap_init(
     f: Callable[..., Any], params: dict[str, Any] | None = None, *, debug_info: DebugInfo | None = None
 ) -> WrappedFun:
-    """A function without transformations yet."""
+    """A function without transformations yet.
+
+    Parameters
+    ----------
+    f : callable
+    params : dict, optional
+        Named arguments of the transformations.
+    debug_info : DebugInfo, optional
+
+    Returns
+    -------
+    WrappedFun
+    """
     return WrappedFun(f, f, (), (), tuple(sorted((params or {}).items())), debug_info)
 
 
@@ -207,7 +247,13 @@ def transformation_with_aux(
 
 
 def merge_linear_aux(aux1: Callable[[], Any], aux2: Callable[[], Any]) -> tuple[bool, Any]:
-    """What the one of two functions that has run left behind, and whether that is the first."""
+    """What the one of two functions, `aux1` and `aux2`, that has run left behind, and whether that is the first: (bool, any).
+
+    Raises
+    ------
+    StoreException
+        Both or neither have run.
+    """
     found = []
     for first, aux in ((True, aux1), (False, aux2)):
         try:
@@ -248,7 +294,12 @@ def cache(call: Callable[..., Any], *, explain: Any = None) -> Callable[..., Any
 
 @transformation_with_aux2
 def flatten_fun(fun: Callable[..., Any], store: Store, in_tree: Any, *leaves: Any) -> list[Any]:
-    """`fun` on the leaves of `(args, kwargs)`, whose structure is `in_tree`; the store gets the structure of the result."""
+    """`fun` on the leaves of `(args, kwargs)`, whose structure is `in_tree`; the store gets the structure of the result.
+
+    Returns
+    -------
+    list of arrays
+    """
     args, kwargs = tree.unflatten(in_tree, leaves)
     out, out_tree = tree.flatten(fun(*args, **kwargs))
     store.store(out_tree)
@@ -257,7 +308,12 @@ def flatten_fun(fun: Callable[..., Any], store: Store, in_tree: Any, *leaves: An
 
 @transformation_with_aux2
 def flatten_fun_nokwargs(fun: Callable[..., Any], store: Store, in_tree: Any, *leaves: Any) -> list[Any]:
-    """`fun` on the leaves of its positional arguments, whose structure is `in_tree`; see `flatten_fun`."""
+    """`fun` on the leaves of its positional arguments, whose structure is `in_tree`; see `flatten_fun`.
+
+    Returns
+    -------
+    list of arrays
+    """
     out, out_tree = tree.flatten(fun(*tree.unflatten(in_tree, leaves)))
     store.store(out_tree)
     return out
@@ -267,6 +323,16 @@ def argnums_partial(
     f: WrappedFun, dyn_argnums: int | Sequence[int], args: Sequence[Any], require_static_args_hashable: bool = True
 ) -> tuple[WrappedFun, tuple[Any, ...]]:
     """The function of the arguments at `dyn_argnums` only, the others kept as they are, and the former.
+
+    Parameters
+    ----------
+    dyn_argnums : int or sequence of int
+    args : sequence
+    require_static_args_hashable : bool
+
+    Returns
+    -------
+    (WrappedFun, tuple)
 
     Raises
     ------
@@ -295,7 +361,19 @@ def argnums_partial(
 def donation_vector(
     donate_argnums: Sequence[int], donate_argnames: Sequence[str], in_tree: Any, kws: bool = True
 ) -> tuple[bool, ...]:
-    """For each leaf of the arguments, whether it is donated; `in_tree` is that of `(args, kwargs)`, or of `args` without `kws`."""
+    """For each leaf of the arguments, whether it is donated; `in_tree` is that of `(args, kwargs)`, or of `args` without `kws`.
+
+    Parameters
+    ----------
+    donate_argnums : sequence of int
+    donate_argnames : sequence of str
+    kws : bool
+    in_tree : structure
+
+    Returns
+    -------
+    tuple of bool
+    """
     args, *rest = tree.treedef_children(in_tree) if kws else (in_tree,)
     marks: list[bool] = []
     for i, child in enumerate(tree.treedef_children(args)):
@@ -308,7 +386,13 @@ def donation_vector(
 
 
 def rebase_donate_argnums(donate_argnums: Sequence[int], static_argnums: Sequence[int]) -> tuple[int, ...]:
-    """Positions of donated arguments counted among those that are not static."""
+    """Positions of donated arguments (`donate_argnums`) counted among those that are not static (in `static_argnums`).
+
+    Raises
+    ------
+    ValueError
+        An argument is both.
+    """
     if set(donate_argnums) & set(static_argnums):
         raise ValueError(
             f"arguments cannot be both static and donated: {tuple(static_argnums)} and {tuple(donate_argnums)}"
@@ -317,13 +401,25 @@ def rebase_donate_argnums(donate_argnums: Sequence[int], static_argnums: Sequenc
 
 
 def flatten_axes(name: str, treedef: Any, axis_tree: Any, *, kws: bool = False, tupled_args: bool = False) -> list[Any]:
-    """One entry of a specification for each leaf of a structure; see `purax.tree.flatten_axes`."""
+    """One entry of a specification for each leaf of a structure; see `purax.tree.flatten_axes`.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    treedef : structure
+    axis_tree : pytree prefix
+
+    Returns
+    -------
+    list
+    """
     del kws, tupled_args
     return tree.flatten_axes(name, treedef, axis_tree)
 
 
 def shaped_abstractify(x: Any) -> Any:
-    """The aval of an array-like."""
+    """The aval of an array-like: its shape and dtype."""
     return aval_of(x)
 
 
