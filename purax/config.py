@@ -347,7 +347,7 @@ def trace_key() -> TraceKey:
 
 
 def values() -> dict[str, Any]:
-    """Return each setting and its value in this thread."""
+    """Return the dict of all settings: each name and its value in this thread."""
     return _as_dict(current())
 
 
@@ -362,6 +362,10 @@ def _resolve(name: str) -> str:
 
 def read(name: str) -> Any:
     """Return one setting by our name or JAX's.
+
+    Returns
+    -------
+    the value
 
     Raises
     ------
@@ -417,7 +421,7 @@ def update(name: str, value: Any) -> None:
 
 
 def seal(*names: str, why: str) -> None:
-    """Refuse further changes of some settings: the runtime calls it when a backend has started from them."""
+    """Refuse further changes of some settings (`names`), saying `why`: the runtime calls it when a backend has started from them."""
     for name in names:
         _sealed[_resolve(name)] = why
 
@@ -426,7 +430,7 @@ _watchers: dict[str, Callable[[int], None]] = {}
 
 
 def watch(name: str, callback: Callable[[int], None]) -> None:
-    """Call back with 1 each time a flag is turned on, by an update or a `with` block, and with -1 when that ends."""
+    """Call `callback` with 1 each time a flag is turned on, by an update or a `with` block, and with -1 when that ends."""
     _watchers[name] = callback
     if getattr(_base, name):
         callback(1)

@@ -87,5 +87,9 @@ def make_user_context(default_value: Any = None) -> UserContext:
     ----------
     default_value : object, optional
         Hashable; in force outside of all `with` blocks.
+
+    Returns
+    -------
+    UserContext
     """
     return UserContext(default_value)

@@ -46,6 +46,10 @@ def lazy(name: str, needed_for: str = "") -> Any:
     needed_for : str
         What to tell a user who has not installed it, such as "install purax[train] to draw the loss curve".
 
+    Returns
+    -------
+    LazyModule
+
     Examples
     --------
     >>> fractions = lazy("fractions")

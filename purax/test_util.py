@@ -104,6 +104,8 @@ def check_grads(
     ------
     AssertionError
         A derivative differs from a difference; the message tells the order and the modes.
+    ValueError
+        Another mode, or an order below 1.
 
     Examples
     --------

@@ -122,6 +122,16 @@ def array_aval(
     dtype : numpy.dtype or dtypes.KeyDtype
     weak_type : bool
     varying : frozenset of str
+        Named axes that the value may differ over.
+
+    Returns
+    -------
+    ShapedArray
+
+    Raises
+    ------
+    ShapeError
+        More bytes than 64 bits can count.
     """
     key = (shape, dtype, weak_type, varying)
     aval = _AVALS.get(key)
@@ -171,7 +181,13 @@ def host_aval(value: Any) -> ShapedArray:
 
 
 def refuse_masked(value: Any) -> None:
-    """Raise MaskedArrayError for a masked array of NumPy."""
+    """Check that a value is no masked array of NumPy.
+
+    Raises
+    ------
+    MaskedArrayError
+        It is one.
+    """
     if isinstance(value, np.ma.MaskedArray):
         raise errors.MaskedArrayError(
             errors.explain(

@@ -34,7 +34,20 @@ manual_axes: ContextVar[frozenset[Any]] = ContextVar("manual_axes", default=froz
 
 @contextmanager
 def named_axes(sizes: dict[Any, int], lanes: bool, manual: bool = False) -> Iterator[None]:
-    """Bring named axes into scope."""
+    """Bring named axes into scope, for the block.
+
+    Parameters
+    ----------
+    sizes : dict from name to int
+    lanes : bool
+        They are lanes of `vmap` or `pmap`, where each lane has values of its own.
+    manual : bool
+        They are axes of a manual region of `shard_map`.
+
+    Yields
+    ------
+    None
+    """
     names = frozenset(sizes)
     own, held = lane_axes.get(), manual_axes.get()
     tokens = (

@@ -365,12 +365,12 @@ def _without(mono: Any, part: Any) -> Any:
 
 
 def max_dim(a: Any, b: Any) -> Any:
-    """The larger of two sizes."""
+    """The larger of two sizes a and b, an int or Dim."""
     return _extreme("max", a, b)
 
 
 def min_dim(a: Any, b: Any) -> Any:
-    """The smaller of two sizes."""
+    """The smaller of two sizes a and b, an int or Dim."""
     return _extreme("min", a, b)
 
 
@@ -487,6 +487,10 @@ def parse(text: str, scope: SymbolicScope | Mapping[str, Any]) -> Any:
     scope : SymbolicScope, or mapping from str to int or Dim
         Where variables belong, or what they are.
 
+    Returns
+    -------
+    int or Dim
+
     Raises
     ------
     ValueError
@@ -515,7 +519,7 @@ def parse(text: str, scope: SymbolicScope | Mapping[str, Any]) -> Any:
 
 
 def evaluate(size: Any, values: Mapping[str, Any]) -> Any:
-    """The size with its variables replaced by ints or by sizes of another scope."""
+    """The size with its variables replaced by `values`, ints or sizes of another scope: an int or Dim."""
     return parse(_text(size), values) if type(size) is Dim else size
 
 

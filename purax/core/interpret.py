@@ -14,12 +14,34 @@ __all__ = ["eval_jaxpr", "jaxpr_as_fun", "reference_eval"]
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[Any]:
-    """Values of the outputs of `jaxpr`, each equation bound in the current trace."""
+    """Values of the outputs of `jaxpr`, each equation bound in the current trace.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+    consts : sequence of arrays
+    operands : arrays
+
+    Returns
+    -------
+    list of arrays
+    """
     return _walk(jaxpr, consts, operands, lambda eqn, values: eqn.primitive.bind(*values, **eqn.params))
 
 
 def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[Any]:
-    """Outputs by the `reference` rules alone: NumPy in, NumPy out, no device."""
+    """Outputs by the `reference` rules alone: NumPy in, NumPy out, no device.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+    consts : sequence of array-likes
+    operands : array-likes
+
+    Returns
+    -------
+    list of NumPy arrays
+    """
     return _walk(
         jaxpr, [np.asarray(c) for c in consts], [np.asarray(x) for x in operands],
         lambda eqn, values: eqn.primitive.reference(*values, **eqn.params),
@@ -39,5 +61,10 @@ def _walk(
 
 
 def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
-    """The closed jaxpr as a function of flat values."""
+    """The closed jaxpr as a function of flat values.
+
+    Returns
+    -------
+    callable
+    """
     return lambda *operands: eval_jaxpr(closed.jaxpr, closed.consts, *operands)

@@ -177,6 +177,10 @@ def stage(
         What the user wrote: "jit", "scan", "vmap", ...
     embed : bool
         Write array constants into the program (see StageTrace).
+
+    Returns
+    -------
+    ClosedJaxpr
     """
     with _COLLECTOR_PAUSED:
         return _stage(fun, avals, name, names, kind, embed)

@@ -201,14 +201,32 @@ def is_tracer(x: Any) -> bool:
 
 
 def bind_in(trace: Any, primitive: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
-    """Bind `primitive` with `trace` as the interpreter (None: evaluate)."""
+    """Bind `primitive` with `trace` as the interpreter (None: evaluate).
+
+    Parameters
+    ----------
+    trace : Trace or None
+    primitive : Primitive
+    operands : tuple of arrays
+    params : dict
+
+    Returns
+    -------
+    tuple of arrays
+    """
     if trace is None:
         return hooks.evaluate(primitive, operands, params)
     return trace.process(primitive, operands, params)
 
 
 def check_escape(tracer: Tracer, trace: Any) -> None:
-    """Raise UnexpectedTracerError unless `tracer` may be used where `trace` is current."""
+    """Check that `tracer` may be used where `trace` is current.
+
+    Raises
+    ------
+    UnexpectedTracerError
+        It may not: it escaped from its transformation.
+    """
     home = tracer._trace
     if trace is not None and trace.encloses(home):
         return
@@ -239,8 +257,8 @@ def aval_of(x: Any) -> ShapedArray:
 
     Raises
     ------
-    TypeError
-        `x` is not a valid array type.
+    NonArrayArgumentError
+        `x` is not a valid array type. It is a TypeError.
     """
     aval = getattr(x, "aval", None)
     if aval is not None:

@@ -134,6 +134,10 @@ def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:
     impl : str or key dtype, optional
         Kind of key; see `random.key`.
 
+    Returns
+    -------
+    StatefulPRNG
+
     Raises
     ------
     TypeError

@@ -8,6 +8,14 @@ For each sequence x_1, ..., x_t and the logistic function s, one direction of on
     c <- f c + i g,    h <- o tanh(c)
 
 Weights lie in the order of cuDNN: W (the rows of i, f, g and o) and V of each direction of each layer, then the two biases of each.
+
+Parameters
+----------
+input_size, hidden_size, num_layers : int
+bidirectional : bool
+    Each layer runs forwards and backwards, and hands both results on.
+weights : float32[n]
+    n as `get_num_params_in_lstm` says.
 """
 
 from __future__ import annotations
@@ -37,19 +45,12 @@ def _shapes(input_size: int, hidden_size: int, num_layers: int, bidirectional: b
 
 
 def get_num_params_in_lstm(input_size: int, hidden_size: int, num_layers: int, bidirectional: bool) -> int:
-    """Number of weights.
-
-    Parameters
-    ----------
-    input_size, hidden_size, num_layers : int
-    bidirectional : bool
-        Each layer runs forwards and backwards, and hands both results on.
-    """
+    """Number of weights."""
     return sum(math.prod(shape) for shape in _shapes(input_size, hidden_size, num_layers, bidirectional))
 
 
 def init_lstm_weight(rng: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool) -> Any:
-    """Weights float32[get_num_params_in_lstm(...)], uniform between -1 / sqrt(hidden_size) and 1 / sqrt(hidden_size)."""
+    """Weights float32[get_num_params_in_lstm(...)], uniform between -1 / sqrt(hidden_size) and 1 / sqrt(hidden_size), drawn by a key `rng`."""
     count = get_num_params_in_lstm(input_size, hidden_size, num_layers, bidirectional)
     limit = hidden_size**-0.5
     return random.uniform(rng, (count,), np.float32, -limit, limit)
@@ -58,7 +59,10 @@ def init_lstm_weight(rng: Any, input_size: int, hidden_size: int, num_layers: in
 def unpack_lstm_weights(
     weights: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> tuple[Parts, Parts, Parts, Parts]:
-    """The parts W, V, b and c of the weights, each by the number of the layer (times two, plus one for backwards, if bidirectional)."""
+    """The parts W, V, b and c of the weights, each by the number of the layer (times two, plus one for backwards, if bidirectional).
+
+    Four dicts from int to arrays.
+    """
     shapes = _shapes(input_size, hidden_size, num_layers, bidirectional)
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     parts = [
@@ -150,7 +154,20 @@ def lstm(
     x: Any, h_0: Any, c_0: Any, weights: Any, seq_lengths: Any, input_size: int, hidden_size: int, num_layers: int, dropout: float,
     bidirectional: bool, precision: Any = None,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """`lstm_ref` with the weights in one vector. `precision` has no effect."""
+    """`lstm_ref` with the weights in one vector. `precision` has no effect.
+
+    Parameters
+    ----------
+    x, h_0, c_0, seq_lengths, dropout
+        As in `lstm_ref`.
+    precision : optional
+        Without effect.
+
+    Returns
+    -------
+    (output, h, c)
+        As of `lstm_ref`.
+    """
     parts = unpack_lstm_weights(weights, input_size, hidden_size, num_layers, bidirectional)
     return lstm_ref(
         x, h_0, c_0, *parts, seq_lengths, input_size, hidden_size, num_layers, dropout, bidirectional

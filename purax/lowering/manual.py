@@ -71,6 +71,15 @@ def manual_computation(
         How the operands are cut into pieces, and the results made of them.
     outs, local : sequences of avals
         Types of the whole results, and of the pieces of the operands.
+    b : Builder
+    mesh : Mesh
+    ins : sequence of Value
+        The operands.
+    body : callable
+
+    Returns
+    -------
+    list of Value
     """
     module = b.module
     outer, name = module.manual, module.mesh(mesh)
@@ -117,7 +126,19 @@ def manual_computation(
 
 
 def axes_text(spec: PartitionSpec, ndim: int, is_open: bool) -> str:
-    """`[{"x"}, {}]`: the mesh axes of each array axis; `{"x", ?}` where the partitioner may cut further."""
+    """`[{"x"}, {}]`: the mesh axes of each array axis; `{"x", ?}` where the partitioner may cut further.
+
+    Parameters
+    ----------
+    spec : PartitionSpec
+    ndim : int
+    is_open : bool
+        The partitioner may cut further.
+
+    Returns
+    -------
+    str
+    """
     parts = [part if isinstance(part, tuple) else () if part is None else (part,) for part in spec]
     parts += [()] * (ndim - len(parts))
     more = ("?",) if is_open else ()

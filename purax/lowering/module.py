@@ -41,6 +41,13 @@ def lower(
         How arguments and results are spread; None leaves it to the partitioner.
     platform : str
         "cpu", "gpu" or "tpu": some operations have a form of their own there.
+    jaxpr : Jaxpr
+    name : str
+        Of the function, for profiles.
+
+    Returns
+    -------
+    Lowered
     """
     module = Module(devices)
     module.platform = platform

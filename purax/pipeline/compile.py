@@ -3,6 +3,15 @@
 
 The text without source locations is the key of the two lower levels, so programs that are equal are compiled once, wherever
 and however often they were traced.
+
+Parameters
+----------
+jaxpr : Jaxpr
+    Its constants are inputs.
+name : str
+    Of the function, for profiles and messages.
+how : Compilation
+    Devices, donation, flags.
 """
 
 from __future__ import annotations
@@ -110,7 +119,13 @@ def _platform(how: Compilation) -> str:
 
 
 def warn_of_unusable(in_avals: Sequence[Any], out_avals: Sequence[Any], donated: Sequence[bool]) -> None:
-    """Warn of donated inputs whose memory no output can take over: each output of the type of an input takes one."""
+    """Warn of donated inputs whose memory no output can take over: each output of the type of an input takes one.
+
+    Parameters
+    ----------
+    in_avals, out_avals : sequence of aval
+    donated : sequence of bool
+    """
     free = [a.strip_weak() for a in out_avals]
     useless = []
     for aval, given in zip(in_avals, donated, strict=True):

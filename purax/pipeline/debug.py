@@ -43,7 +43,13 @@ def active() -> bool:
 
 
 def check(name: str, outputs: Any) -> None:
-    """Raise NonFiniteError if an output holds a NaN (or inf) and the setting forbids it."""
+    """Check that the `outputs` of an operation hold no NaN (or inf) that the settings forbid.
+
+    Raises
+    ------
+    NonFiniteError
+        One does; the message gives `name` and the user's line.
+    """
     settings = config.current()
     for out in outputs:
         dtype = out.aval.dtype

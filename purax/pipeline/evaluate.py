@@ -4,6 +4,13 @@
 A *kernel* per (primitive, avals, params) is made once and kept in the primitive. Exact operations on small CPU arrays are run
 by NumPy on the host, where they take a microsecond and compile nothing; everything else is a compiled program of one equation.
 The choice depends on avals only, and both give the same bits, so it shows in no result.
+
+Parameters
+----------
+primitive : Primitive
+avals, outs : tuple of aval
+    Of operands and outputs.
+params : dict
 """
 
 from __future__ import annotations
@@ -36,6 +43,10 @@ Kernel = Callable[[Any], tuple[Any, ...]]
 def as_array(x: Any) -> Any:
     """The Array of an array-like (tracers pass through).
 
+    Returns
+    -------
+    Array or Tracer
+
     Raises
     ------
     NonArrayArgumentError
@@ -51,7 +62,17 @@ def as_array(x: Any) -> Any:
 
 
 def evaluate(primitive: Any, operands: tuple[Any, ...], params: dict[str, Any], own: bool = True) -> tuple[Any, ...]:
-    """Outputs of a primitive on concrete operands, by its `run` if it has one and `own` says so."""
+    """Outputs of a primitive on concrete operands, by its `run` if it has one and `own` says so.
+
+    Parameters
+    ----------
+    operands : tuple of array-likes
+    own : bool
+
+    Returns
+    -------
+    tuple of Array
+    """
     if own and primitive.run is not None:
         return primitive.run(operands, params)
     arrays = operands
@@ -176,7 +197,18 @@ _contexts = threading.local()
 
 
 def quiet(function: Callable[..., Any], *operands: Any, **params: Any) -> Any:
-    """Call `function` with NumPy's floating-point warnings off: values speak for themselves, as on a device."""
+    """Call `function` with NumPy's floating-point warnings off: values speak for themselves, as on a device.
+
+    Parameters
+    ----------
+    function : callable
+    operands : arrays
+    params : any
+
+    Returns
+    -------
+    what the function returns
+    """
     try:
         context = _contexts.context
     except AttributeError:

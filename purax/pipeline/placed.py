@@ -61,7 +61,18 @@ class Plan:
 
 
 def call(jaxpr: Jaxpr, name: str, arrays: Sequence[Any]) -> tuple[Any, ...]:
-    """Run a program where its operands live."""
+    """Run a program where its operands live.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+    name : str
+    arrays : sequence of Array
+
+    Returns
+    -------
+    tuple of Array
+    """
     return plan(jaxpr, name, tuple([x._placement for x in arrays])).call(arrays)
 
 
@@ -81,6 +92,12 @@ def plan(
     out_placements : tuple of Placement or None
         Where results are wanted.
     options : tuple of (flag, value)
+    name : str
+        Of the function, for messages.
+
+    Returns
+    -------
+    Plan
 
     Raises
     ------

@@ -414,7 +414,18 @@ def wrap_host(aval: ShapedArray, value: np.ndarray) -> Array:
 
 
 def wrap_placed(aval: ShapedArray, buffer: Any, placement: Placement | None) -> Array:
-    """An array over a raw buffer on the devices of a placement."""
+    """An array over a raw buffer on the devices of a placement.
+
+    Parameters
+    ----------
+    aval : ShapedArray
+    buffer : raw buffer
+    placement : Placement or None
+
+    Returns
+    -------
+    Array
+    """
     result = Array()
     result.aval = aval
     result._np = None

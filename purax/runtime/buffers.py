@@ -2,6 +2,13 @@
 """Between host arrays and raw buffers: one array in, one buffer out, and back. No Array here.
 
 A raw buffer holds what a device can hold: random keys lie there as their uint32 words, float0 as booleans.
+
+Parameters
+----------
+aval : ShapedArray
+buffer : raw buffer
+placement : Placement or None
+    None is the default device.
 """
 
 from __future__ import annotations
@@ -65,7 +72,7 @@ def default_form() -> tuple[Any, tuple[Any, ...], bool]:
 
 
 def single_placement(device: Any, committed: bool = True) -> Placement:
-    """The placement on one device."""
+    """The placement on one device; `committed` where the user asked for it."""
     return placement_of(SingleDeviceSharding(device), committed)
 
 
@@ -98,6 +105,15 @@ def put_raw(aval: ShapedArray, value: np.ndarray, placement: Placement | None, o
         None is the default device.
     owned : bool
         Nobody will write to the memory of `value` any more, so the buffer may use it as it is.
+
+    Returns
+    -------
+    raw buffer
+
+    Raises
+    ------
+    DTypeError
+        XLA has no such dtype.
     """
     held = physical(aval)
     if held.dtype in HOST_ONLY:
@@ -133,7 +149,12 @@ def put_raw(aval: ShapedArray, value: np.ndarray, placement: Placement | None, o
 
 
 def move_raw(aval: ShapedArray, pieces: list[Any], placement: Placement) -> Any:
-    """Copy one buffer for each device of a placement to these devices; a piece that lies there already is shared."""
+    """Copy the buffers `pieces`, one for each device of a placement, to these devices; a piece that lies there already is shared.
+
+    Returns
+    -------
+    raw buffer
+    """
     held = physical(aval)
     sharding, devices, _ = compiled_form(placement, held.ndim)
     if events.listening:
@@ -158,7 +179,12 @@ def _assemble(aval: ShapedArray, pieces: list[Any], placement: Placement) -> Any
 
 
 def shards_raw(buffer: Any, aval: ShapedArray, placement: Placement | None) -> list[Any]:
-    """The buffers on the single devices of this process, in the order of the devices of the placement."""
+    """The buffers on the single devices of this process, in the order of the devices of the placement.
+
+    Returns
+    -------
+    list of raw buffers
+    """
     if placement is None or len(placement.devices) == 1:
         return [buffer]
     held = physical(aval)

@@ -87,6 +87,10 @@ def key(text: str, *parts: object) -> str:
         StableHLO.
     *parts : object
         Compile options and devices, as values whose `repr` tells them apart.
+
+    Returns
+    -------
+    str
     """
     digest = hashlib.sha256()
     shaping = (_jaxlib.VERSION, _processor(), os.environ.get("XLA_FLAGS"), config.threads, os.environ.get("NPROC"))
@@ -145,7 +149,7 @@ def remove(digest: str) -> None:
 
 
 def store(digest: str, payload: bytes) -> bool:
-    """Keep a program under a digest.
+    """Keep a program, the bytes `payload`, under a digest.
 
     Returns
     -------

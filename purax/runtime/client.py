@@ -314,12 +314,33 @@ def devices(backend: Any = None) -> list[Any]:
     ----------
     backend : str, optional
         `cpu`, `gpu`, `cuda`, `rocm` or `tpu`; the default platform when left out.
+
+    Returns
+    -------
+    list of Device
     """
     return list(_chosen(backend).devices)
 
 
 def local_devices(process_index: int | None = None, backend: Any = None, host_id: int | None = None) -> list[Any]:
-    """The devices of one process, of this one when none is named."""
+    """The devices of one process, of this one when none is named.
+
+    Parameters
+    ----------
+    process_index, host_id : int, optional
+        Two names of one number.
+    backend : str, optional
+        As in `devices`.
+
+    Returns
+    -------
+    list of Device
+
+    Raises
+    ------
+    ValueError
+        There is no such process.
+    """
     chosen = _chosen(backend)
     index = host_id if process_index is None else process_index
     if index is None:
@@ -383,7 +404,12 @@ def platform_of(device: Any) -> str:
 
 
 def default_device() -> Any:
-    """The device of new arrays: `config.default_device`, else the first device of the default platform."""
+    """The device of new arrays: `config.default_device`, else the first device of the default platform.
+
+    Returns
+    -------
+    Device
+    """
     chosen = config.current().default_device
     if chosen is None:
         return backend().local_devices[0]
@@ -429,6 +455,10 @@ def make_mesh(
         All automatic by default.
     devices : sequence of Device, optional
         The devices to use.
+
+    Returns
+    -------
+    Mesh
 
     Raises
     ------

@@ -44,6 +44,21 @@ def to_dlpack(
     The consumer sees the device memory and must not write to it. A value that lies on the host only, and any value when
     `copy` is true, is handed out as a copy that belongs to the consumer.
 
+    Parameters
+    ----------
+    array : Array
+    stream : int, optional
+        The consumer's, on accelerators.
+    max_version : (int, int), optional
+        The newest version of DLPack that it knows.
+    dl_device : (int, int), optional
+        Kind and number of the device where it wants the data.
+    copy : bool, optional
+
+    Returns
+    -------
+    PyCapsule
+
     Raises
     ------
     BufferError

@@ -385,6 +385,16 @@ def load_serialized(
 ) -> Executable:
     """Load what `Executable.serialize` gave; the other parameters are those of `compile_text`.
 
+    Parameters
+    ----------
+    blob : bytes
+    out_avals, devices, out_placements, donate, callbacks, name
+        As in `compile_text`.
+
+    Returns
+    -------
+    Executable
+
     Raises
     ------
     JaxRuntimeError
@@ -402,7 +412,18 @@ _widening: dict[Any, Executable] = {}
 
 
 def widen(buffer: Any, held: ShapedArray, placement: Placement | None) -> tuple[Any, ShapedArray]:
-    """A buffer whose elements of less than a byte are converted to a dtype of whole bytes, and its aval."""
+    """A buffer whose elements of less than a byte are converted to a dtype of whole bytes, and its aval.
+
+    Parameters
+    ----------
+    buffer : raw buffer
+    held : ShapedArray
+    placement : Placement or None
+
+    Returns
+    -------
+    (raw buffer, ShapedArray)
+    """
     key = (held, placement)
     program = _widening.get(key)
     if program is None:

@@ -38,7 +38,14 @@ def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: 
 
 
 def register_ffi_type(name: str, type_registration: Any, platform: str = "cpu") -> None:
-    """Make a type of state that kernels keep between their stages known to the compiler; `name` is unique in the process."""
+    """Make a type of state that kernels keep between their stages known to the compiler; `name` is unique in the process.
+
+    Parameters
+    ----------
+    name : str
+    type_registration : dict from str to PyCapsule
+    platform : str
+    """
     _jaxlib.register_type(name, type_registration, platform)
 
 
@@ -77,7 +84,12 @@ def register_library(path: str | os.PathLike[str] | None, symbols: dict[str, str
 
 
 def pycapsule(function: Any) -> Any:
-    """The address of a ctypes function as a PyCapsule."""
+    """The address of a ctypes function as a PyCapsule.
+
+    Returns
+    -------
+    PyCapsule
+    """
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
     return new(ctypes.cast(function, ctypes.c_void_p), None, None)

@@ -88,7 +88,19 @@ class _Window:
 
 
 def window(keep: Any, address: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """A read-only array over memory that `keep` keeps alive."""
+    """A read-only array over memory that `keep` keeps alive.
+
+    Parameters
+    ----------
+    keep : object
+    address : int
+    shape : tuple of int
+    dtype : dtype
+
+    Returns
+    -------
+    NumPy array
+    """
     if 0 in shape:
         return np.empty(shape, dtype)
     seen = _Window()

@@ -122,7 +122,7 @@ def _is_cpu(placement: Placement) -> bool:
 
 
 def to_placement(target: Any, committed: bool = True) -> Placement | None:
-    """The placement that a device, a sharding, a platform name or None stands for.
+    """The placement that a device, a sharding, a platform name or None stands for; `committed` where the user asked for it.
 
     Raises
     ------
@@ -206,7 +206,12 @@ def _move(value: Array, placement: Placement) -> Array:
 
 
 def buffer_on(array: Array, placement: Placement | None) -> Any:
-    """The raw buffer of an array on the devices of a placement: its own where it lies there, else that of a copy."""
+    """The raw buffer of an array on the devices of a placement: its own where it lies there, else that of a copy.
+
+    Returns
+    -------
+    raw buffer
+    """
     if placement is array._placement:
         return array.buffer
     if placement is None:
@@ -245,6 +250,12 @@ def make_array_from_single_device_arrays(
     sharding : Sharding
     arrays : sequence of Array
         The pieces on the devices of this process, in any order.
+    dtype : dtype, optional
+        That of the pieces, which it must be.
+
+    Returns
+    -------
+    Array
 
     Raises
     ------
@@ -294,6 +305,15 @@ def make_array_from_callback(
         Takes the slices of a piece, returns its elements.
     dtype : dtype, optional
         The dtype of the pieces by default.
+
+    Returns
+    -------
+    Array
+
+    Raises
+    ------
+    ValueError
+        The callback gave another shape.
     """
     shape = tuple(shape)
     piece = sharding.shard_shape(shape)

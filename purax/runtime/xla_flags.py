@@ -16,7 +16,13 @@ _jaxlib = lazy("purax.runtime._jaxlib")
 
 
 def check() -> None:
-    """Refuse what XLA would end the process for: flags that it does not know, and words that are no flags."""
+    """Check the environment variable XLA_FLAGS for what XLA would end the process for.
+
+    Raises
+    ------
+    SettingValueError
+        A flag that it does not know, or a word that is no flag.
+    """
     text = os.environ.get("XLA_FLAGS", "").strip()
     if text and not text.startswith("-"):  # the name of a file that holds the flags
         try:

@@ -156,7 +156,7 @@ class SingleDeviceSharding(Sharding):
 
 
 def make_single_device_sharding(device: Any, *, memory_kind: str | None = None) -> SingleDeviceSharding:
-    """The sharding that puts whole arrays onto one device."""
+    """The sharding that puts whole arrays onto one device, into its memory of the kind `memory_kind`."""
     return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 

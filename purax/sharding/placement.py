@@ -42,7 +42,7 @@ _PLACEMENTS: dict[tuple[Sharding, bool], Placement] = {}
 
 
 def placement_of(sharding: Sharding, committed: bool = True) -> Placement:
-    """The interned placement of a sharding."""
+    """The interned placement of a sharding; `committed` where the user asked for it."""
     key = (sharding, committed)
     placement = _PLACEMENTS.get(key)
     if placement is None:

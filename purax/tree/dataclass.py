@@ -19,6 +19,13 @@ def field(pytree_node: bool = True, *, metadata: dict[str, Any] | None = None, *
     ----------
     pytree_node : bool
         False for static data: hashable, part of the structure, never traced.
+    metadata : dict, optional
+    options
+        Of `dataclasses.field`.
+
+    Returns
+    -------
+    dataclasses.Field
     """
     return dataclasses.field(
         metadata={**(metadata or {}), "pytree_node": pytree_node, "static": not pytree_node}, **options
@@ -38,6 +45,10 @@ def dataclass(clz: Any = None, **options: Any) -> Any:
     clz : type
     **options
         Of `dataclasses.dataclass`; `frozen` is True unless given.
+
+    Returns
+    -------
+    type, or without `clz` a decorator
 
     Examples
     --------

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flatten, map and reduce trees."""
+"""Flatten, map and reduce trees.
+
+Parameters
+----------
+is_leaf : callable, optional
+    Asked at each node whether to stop there.
+"""
 
 import functools
 from collections.abc import Callable, Iterable
@@ -86,6 +92,10 @@ def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Leaf]) -> Any:
     leaves : iterable
         As many as the structure has.
 
+    Returns
+    -------
+    pytree
+
     Raises
     ------
     ValueError
@@ -145,6 +155,15 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | Non
 def flatten_up_to(treedef: PyTreeDef, tree: Any, other: Any, is_leaf: IsLeaf | None = None) -> list[Any]:
     """Return what stands in `other` where `tree`, of structure `treedef`, has its leaves.
 
+    Parameters
+    ----------
+    treedef : PyTreeDef
+    tree, other : pytree
+
+    Returns
+    -------
+    list
+
     Raises
     ------
     TreeMismatchError
@@ -169,6 +188,18 @@ def tree_map_with_path(
     is_leaf_takes_path: bool = False,
 ) -> Any:
     """Apply a function to the path and the value of each leaf; otherwise like `tree_map`.
+
+    Parameters
+    ----------
+    f : callable
+        `f(path, leaf, *others)`.
+    tree, rest : pytree
+    is_leaf_takes_path : bool
+        `is_leaf` is called with path and node.
+
+    Returns
+    -------
+    tree like `tree`
 
     Examples
     --------
@@ -200,6 +231,10 @@ def tree_reduce(
         What to start from; without it, the first leaf.
     is_leaf : callable, optional
         Asked at each node whether to stop there.
+
+    Returns
+    -------
+    what the function gives
 
     Raises
     ------
@@ -234,6 +269,10 @@ def tree_reduce_associative(
     is_leaf : callable, optional
         Asked at each node whether to stop there.
 
+    Returns
+    -------
+    what the operation gives
+
     Raises
     ------
     TypeError
@@ -267,6 +306,10 @@ def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = No
     is_leaf : callable, optional
         Asked at each node of `prefix_tree` whether to stop there.
 
+    Returns
+    -------
+    tree like `full_tree`
+
     Raises
     ------
     TreeMismatchError
@@ -292,10 +335,16 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, py
         The other structure; without it that of the first subtree.
     pytree_to_transpose : pytree
 
+    Returns
+    -------
+    pytree
+
     Raises
     ------
     TypeError
         The argument does not have the structures, one inside the other.
+    ValueError
+        A structure has no leaves.
 
     Examples
     --------

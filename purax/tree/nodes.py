@@ -115,7 +115,12 @@ def register_pytree_with_keys_class(cls: Class) -> Class:
 
 
 def static(**options: Any) -> Any:
-    """Declare a dataclass field that is static data, not a child; takes the arguments of `dataclasses.field`."""
+    """Declare a dataclass field that is static data, not a child; takes the arguments of `dataclasses.field`.
+
+    Returns
+    -------
+    dataclasses.Field
+    """
     metadata = {"static": True} | dict(options.pop("metadata", None) or {})
     return field(metadata=metadata, **options)
 
@@ -200,7 +205,7 @@ def is_tree_node(typ: type) -> bool:
 
 
 def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
-    """Return the children of one node and its static data.
+    """Return a tuple of the children of one node and its static data.
 
     Raises
     ------
@@ -215,7 +220,7 @@ def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
 
 
 def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], Any]:
-    """Return the children of one node, each with its key, and its static data.
+    """Return a tuple of the children of one node, each with its key, and its static data.
 
     Raises
     ------

@@ -23,6 +23,10 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
     separator : str
         What to put between them.
 
+    Returns
+    -------
+    str
+
     Examples
     --------
     >>> path = (DictKey("params"), SequenceKey(0), GetAttrKey("w"))
@@ -80,10 +84,21 @@ def tree_flatten_with_path(
 def tree_leaves_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> list[tuple[KeyPath, Any]]:
-    """Return the leaves of a tree, each with its path; see `tree_flatten_with_path`."""
+    """Return the leaves of a tree, each with its path; see `tree_flatten_with_path`.
+
+    Parameters
+    ----------
+    tree : pytree
+    is_leaf, is_leaf_takes_path
+        As in `tree_flatten_with_path`.
+
+    Returns
+    -------
+    list of (path, leaf)
+    """
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
 def generate_key_paths(tree: Any, is_leaf: Callable[..., bool] | None = None) -> list[tuple[KeyPath, Any]]:
-    """Return the leaves of a tree, each with its path; the older name of `tree_leaves_with_path`."""
+    """Return the list of leaves of a tree, each with its path; `is_leaf` as in `tree_leaves_with_path`, of which it is the older name."""
     return tree_leaves_with_path(tree, is_leaf)

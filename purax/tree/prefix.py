@@ -66,6 +66,10 @@ def flatten_axes(
     is_leaf : callable
         What counts as an entry besides leaves.
 
+    Returns
+    -------
+    list
+
     Raises
     ------
     TreeMismatchError
@@ -123,7 +127,18 @@ def _count(prefix: PyTreeDef, full: PyTreeDef) -> list[int] | None:
 
 
 def mismatch(prefix_tree: Any, full_tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> str | None:
-    """Return a sentence about the first place where `prefix_tree` is not a prefix of `full_tree`, or None."""
+    """Return a sentence about the first place where `prefix_tree` is not a prefix of `full_tree`, or None.
+
+    Parameters
+    ----------
+    prefix_tree, full_tree : pytree
+    is_leaf : callable, optional
+        Asked at each node of `prefix_tree` whether to stop there.
+
+    Returns
+    -------
+    str or None
+    """
     return next(_mismatches(prefix_tree, full_tree, is_leaf, ()), None)
 
 

@@ -27,7 +27,21 @@ __all__ = ["adjoint"]
 
 
 def adjoint(integrate: Callable[..., Any], odeint: Callable[..., Any], rate: Any, limits: Limits) -> Callable[..., Any]:
-    """`(y0, ts, args) -> outputs`, differentiable in reverse; `odeint` solves the adjoint equation, so that it is, too."""
+    """`(y0, ts, args) -> outputs`, differentiable in reverse; `odeint` solves the adjoint equation, so that it is, too.
+
+    Parameters
+    ----------
+    integrate : callable
+        `(rate, y0, ts, limits) -> outputs`.
+    odeint : callable
+    rate : callable
+        `(y, t, args) -> slope`, lists of arrays.
+    limits : Limits
+
+    Returns
+    -------
+    callable
+    """
 
     @custom_vjp
     def odeint_adjoint(y0: list[Any], ts: Any, args: Any) -> list[Any]:

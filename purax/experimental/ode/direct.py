@@ -24,7 +24,22 @@ __all__ = ["direct"]
 
 
 def direct(rate: Any, y0: list[Any], ts: Any, args: Any, limits: Limits, count: int) -> list[Any]:
-    """The solution at all times, by at most `count` steps."""
+    """The solution at all times, by at most `count` steps.
+
+    Parameters
+    ----------
+    rate : callable
+        `(y, t, args) -> slope`, lists of arrays.
+    y0 : list of arrays
+    ts : float[n]
+    args : pytree
+    limits : Limits
+    count : int
+
+    Returns
+    -------
+    list of arrays [n, ...]
+    """
     fixed_y0, fixed_ts, fixed_args = stop_gradient((y0, ts, args))
     sign = direction(fixed_ts)
     offsets, lengths, covered = _record(lambda y, t: rate(y, t, fixed_args), fixed_y0, fixed_ts, sign, limits, count)

@@ -3,6 +3,19 @@
 
 The solution is a list of arrays, the leaves of the user's state. Times and steps are real scalars.
 
+Parameters
+----------
+rate : callable
+    `(y, t) -> slope`, lists of arrays.
+t : float[]
+y, slope : list of arrays
+h : float[]
+    Length of the step, negative backwards.
+state : State
+sign : float[]
+    1 forwards, -1 backwards.
+limits : Limits
+
 References
 ----------
 .. [1] J. R. Dormand, P. J. Prince, "A family of embedded Runge-Kutta formulae", J. Comp. Appl. Math. 6 (1980), 19-26.
@@ -74,7 +87,12 @@ class State(NamedTuple):
 def step(
     rate: Rate, t: Any, y: Sequence[Any], slope: Sequence[Any], h: Any
 ) -> tuple[list[Any], list[Any], list[Any], Step]:
-    """The solution and slope at `t + h`, the estimated error, and the step for `interpolate`."""
+    """The solution and slope at `t + h`, the estimated error, and the step for `interpolate`.
+
+    Returns
+    -------
+    (list of arrays, list of arrays, list of arrays, Step)
+    """
 
     # A loop rather than six copies of the user's function: programs, and those of their derivatives, are six times smaller.
     def stage(carry: tuple[list[Any], list[Any]], x: Any) -> tuple[Any, None]:
@@ -107,7 +125,12 @@ def interpolate(taken: Step, t: Any) -> list[Any]:
 
 
 def begin(rate: Rate, t: Any, y: list[Any], sign: Any, limits: Limits) -> State:
-    """State at the initial time; the length of the first step is that of section II.4 of [2]."""
+    """State at the initial time; the length of the first step is that of section II.4 of [2].
+
+    Returns
+    -------
+    State
+    """
     slope = rate(y, t)
     scale = _scale(y, y, limits)
     value, speed = _norm(y, scale), _norm(slope, scale)
@@ -127,7 +150,12 @@ def begin(rate: Rate, t: Any, y: list[Any], sign: Any, limits: Limits) -> State:
 
 
 def attempt(rate: Rate, state: State, sign: Any, limits: Limits) -> tuple[State, Any]:
-    """Try a step; return the state after it, unchanged but for the length where the error was too large, and whether it was taken."""
+    """Try a step; return the state after it, unchanged but for the length where the error was too large, and whether it was taken.
+
+    Returns
+    -------
+    (State, bool[])
+    """
     t = state.t + sign * state.length
     h = t - state.t  # as it was rounded
     y, slope, error, taken = step(rate, state.t, state.y, state.slope, h)

@@ -61,6 +61,8 @@ def odeint(
         `t` is not a vector, or `func` does not return the shapes of `y0`.
     NonArrayArgumentError
         An argument is no array.
+    ValueError
+        Another `derivative`, or `max_steps` that does not go with it.
 
     See Also
     --------

@@ -25,18 +25,27 @@ __all__ = ["add", "divide", "matmul", "multiply", "on_merged", "on_values", "pow
 
 
 def on_values(mat: Any, fun: Callable[[Any], Any]) -> Any:
-    """Apply a linear function to the values."""
+    """Apply a linear function `fun` to the values: a sparse array of the same shape."""
     return mat.make((fun(mat.data), mat.indices), mat.shape, mat.indices_sorted, mat.unique_indices)
 
 
 def on_merged(mat: Any, fun: Callable[[Any], Any]) -> Any:
-    """Apply a function with `f(0) = 0` to the values, which must be whole for it: elements of equal coordinates are merged."""
+    """Apply a function `fun` with `fun(0) = 0` to the values, which must be whole for it: elements of equal coordinates are merged.
+
+    The result is a sparse array of the same shape.
+    """
     mat = mat if mat.unique_indices else bcoo_sum_duplicates(mat, nse=mat.nse, remove_zeros=False)
     return on_values(mat, fun)
 
 
 def add(lhs: Any, rhs: Any) -> Any:
-    """Sum of a sparse array and another array of its shape; dense if the other is dense."""
+    """Sum of a sparse array `lhs` and another array `rhs` of its shape; dense if the other is dense.
+
+    Raises
+    ------
+    NotImplementedError
+        A dense `rhs` of another shape.
+    """
     if not isinstance(rhs, JAXSparse):
         rhs = pnp.asarray(rhs)
         if rhs.shape != lhs.shape:
@@ -62,7 +71,7 @@ def add(lhs: Any, rhs: Any) -> Any:
 
 
 def multiply(lhs: Any, rhs: Any) -> Any:
-    """Elementwise product; sparse."""
+    """Elementwise product of a sparse array `lhs` and `rhs`, whose shapes broadcast; sparse."""
     if not isinstance(rhs, JAXSparse):
         if np.ndim(rhs) == 0:
             return on_values(lhs, lambda x: x * rhs)
@@ -77,7 +86,13 @@ def multiply(lhs: Any, rhs: Any) -> Any:
 
 
 def divide(lhs: Any, rhs: Any) -> Any:
-    """Quotient of a sparse array by a dense one; its own zeros stay zero."""
+    """Quotient of a sparse array `lhs` by a dense one, `rhs`, whose shapes broadcast; its own zeros stay zero.
+
+    Raises
+    ------
+    NotImplementedError
+        `rhs` is sparse.
+    """
     if isinstance(rhs, JAXSparse):
         raise NotImplementedError("division by a sparse array would give infinities or NaN wherever it is zero")
     if np.ndim(rhs) == 0:
@@ -90,7 +105,13 @@ def divide(lhs: Any, rhs: Any) -> Any:
 
 
 def power(mat: Any, exponent: Any) -> Any:
-    """Positive power."""
+    """A sparse array to a positive power, the scalar `exponent`.
+
+    Raises
+    ------
+    NotImplementedError
+        An exponent that is no positive scalar.
+    """
     if np.ndim(exponent) or not float(exponent) > 0:
         raise NotImplementedError(
             f"sparse rule for integer_pow with non-positive exponent y={exponent}: the result would be dense"
@@ -99,7 +120,13 @@ def power(mat: Any, exponent: Any) -> Any:
 
 
 def matmul(lhs: Any, rhs: Any) -> Any:
-    """Matrix product as NumPy's: leading axes broadcast."""
+    """Matrix product of `lhs` and `rhs`, one of them sparse, with shapes as NumPy's: leading axes broadcast.
+
+    Raises
+    ------
+    ShapeError
+        A scalar.
+    """
     lhs, rhs = (x if isinstance(x, JAXSparse) else pnp.asarray(x) for x in (lhs, rhs))
     if not lhs.ndim or not rhs.ndim:
         raise errors.ShapeError("matmul takes no scalars; multiply by them")

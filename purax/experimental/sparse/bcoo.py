@@ -351,6 +351,8 @@ def bcoo_fromdense(
     ------
     ConcretizationTypeError
         `nse` is left out under a transformation that does not know the values.
+    ValueError
+        More batch and dense axes than there are axes.
     """
     mat = pnp.asarray(mat)
     if n_batch < 0 or n_dense < 0 or n_batch + n_dense > mat.ndim:

@@ -135,6 +135,11 @@ def bcoo_extract(mat: Any, arr: Any, *, assume_unique: bool | None = None) -> An
     Returns
     -------
     BCOO
+
+    Raises
+    ------
+    ShapeError
+        Shapes that differ.
     """
     arr = pnp.asarray(arr)
     if arr.shape != mat.shape:

@@ -63,6 +63,8 @@ def bcoo_dot_general(
     precision : ignored
         Products are exact.
     preferred_element_type : dtype, optional
+    out_sharding : optional
+        Without effect.
 
     Returns
     -------
@@ -73,6 +75,8 @@ def bcoo_dot_general(
     ------
     NotImplementedError
         Dense axes of a sparse operand are contracted, or axes that are not batch axes of it are batch axes of the product.
+    ShapeError
+        Axes that meet differ in size.
     """
     del precision, out_sharding
     numbers = _numbers(dimension_numbers, lhs.ndim, rhs.ndim)
@@ -247,6 +251,11 @@ def bcoo_multiply_dense(mat: Any, arr: Any) -> Any:
     -------
     BCOO
         With the coordinates of `mat`.
+
+    Raises
+    ------
+    ShapeError
+        `arr` does not broadcast to the shape.
     """
     arr = pnp.asarray(arr)
     if arr.ndim > mat.ndim or any(a not in {1, b} for a, b in zip(arr.shape[::-1], mat.shape[::-1], strict=False)):
@@ -256,7 +265,19 @@ def bcoo_multiply_dense(mat: Any, arr: Any) -> Any:
 
 
 def values_met(mat: Any, arr: Any, padding: int = 0) -> Any:
-    """Values that the stored elements of `mat` meet in an array that broadcasts to its shape; they broadcast to its data."""
+    """Values that the stored elements of `mat` meet in an array that broadcasts to its shape; they broadcast to its data.
+
+    Parameters
+    ----------
+    mat : BCOO
+    arr : array
+    padding : scalar
+        What elements out of bounds meet.
+
+    Returns
+    -------
+    array
+    """
     if arr.ndim == 0:
         return arr
     arr = arr.reshape((1,) * (mat.ndim - arr.ndim) + arr.shape)
@@ -292,6 +313,11 @@ def bcoo_multiply_sparse(lhs: Any, rhs: Any) -> Any:
     -------
     BCOO
         With coordinates of `lhs`.
+
+    Raises
+    ------
+    ShapeError
+        Shapes that differ.
     """
     if lhs.shape != rhs.shape:
         raise errors.ShapeError(f"bcoo_multiply_sparse: shapes {lhs.shape} and {rhs.shape} differ")
@@ -330,6 +356,8 @@ def bcoo_conv_general_dilated(
     window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, feature_group_count, batch_group_count
         As for `lax.conv_general_dilated`; strides, dilations and counts must be 1.
     preferred_element_type : dtype, optional
+    precision : optional
+        Without effect: products are exact.
 
     Returns
     -------

@@ -54,6 +54,8 @@ def bcoo_transpose(mat: Any, *, permutation: Sequence[int]) -> Any:
     ------
     NotImplementedError
         Axes of different kinds would change places.
+    ValueError
+        No permutation of the axes.
     """
     permutation = [operator.index(p) for p in permutation]
     if sorted(permutation) != list(range(mat.ndim)):
@@ -91,6 +93,11 @@ def bcoo_slice(
     -------
     BCOO
         In the layout of `mat`; never more stored elements than places.
+
+    Raises
+    ------
+    ValueError
+        Not one entry per axis, or a slice that reaches out.
     """
     steps = [1] * mat.ndim if strides is None else [operator.index(s) for s in strides]
     starts, limits = [operator.index(s) for s in start_indices], [operator.index(s) for s in limit_indices]
@@ -138,6 +145,11 @@ def bcoo_dynamic_slice(mat: Any, start_indices: Sequence[Any], slice_sizes: Sequ
     -------
     BCOO
         In the layout of `mat`; never more stored elements than places.
+
+    Raises
+    ------
+    ValueError
+        Not one entry per axis, or sizes larger than the array.
     """
     sizes = tuple(operator.index(s) for s in slice_sizes)
     if not len(sizes) == len(start_indices) == mat.ndim:
@@ -171,6 +183,11 @@ def bcoo_squeeze(mat: Any, *, dimensions: Sequence[int]) -> Any:
     Returns
     -------
     BCOO
+
+    Raises
+    ------
+    ValueError
+        An axis of another size.
     """
     gone = {operator.index(d) % mat.ndim for d in dimensions}
     if any(mat.shape[d] != 1 for d in gone):
@@ -223,10 +240,17 @@ def bcoo_broadcast_in_dim(
     shape : sequence of int
     broadcast_dimensions : sequence of int
         Where each axis goes, in rising order.
+    sharding : optional
+        Without effect.
 
     Returns
     -------
     BCOO
+
+    Raises
+    ------
+    ValueError
+        The axes do not fit.
     """
     del sharding
     shape, places = tuple(map(operator.index, shape)), [operator.index(d) for d in broadcast_dimensions]
@@ -290,6 +314,10 @@ def bcoo_concatenate(operands: Sequence[Any], *, dimension: int) -> Any:
     ------
     NotImplementedError
         The axis is dense.
+    ValueError
+        Operands of different layouts.
+    ShapeError
+        Shapes that differ beside the axis.
     """
     first = operands[0]
     axis = operator.index(dimension) % max(first.ndim, 1)
@@ -341,6 +369,8 @@ def bcoo_reshape(
     new_sizes : sequence of int
     dimensions : sequence of int, optional
         Order in which the axes are read.
+    sharding : optional
+        Without effect.
 
     Returns
     -------
@@ -352,6 +382,8 @@ def bcoo_reshape(
         Batch and sparse axes would mix.
     NotImplementedError
         Dense axes would change, or batch axes are not stored in full.
+    ShapeError
+        Another number of elements.
     """
     del sharding
     sizes = tuple(operator.index(s) for s in new_sizes)
@@ -395,6 +427,8 @@ def bcoo_reduce_sum(mat: Any, *, axes: Sequence[int], out_sharding: Any = None) 
     ----------
     mat : BCOO
     axes : sequence of int
+    out_sharding : optional
+        Without effect.
 
     Returns
     -------
@@ -436,6 +470,11 @@ def bcoo_gather(mat: Any, index: Any) -> Any:
     -------
     BCOO
         Basic indices keep the layout; arrays of integers give an array without batch axes.
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        An integer outside.
     """
     entries = _spelled_out(mat, index)
     arrays = [i for i, e in enumerate(entries) if hasattr(e, "shape")]

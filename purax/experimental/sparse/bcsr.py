@@ -250,12 +250,23 @@ def _compressed(x: Any) -> Any:
 def bcsr_fromdense(
     mat: Any, *, nse: int | None = None, n_batch: int = 0, n_dense: int = 0, index_dtype: Any = np.int32
 ) -> BCSR:
-    """Store the nonzero elements of an array whose axes are batch axes, two sparse axes and dense axes; as `bcoo_fromdense`."""
+    """Store the nonzero elements of an array whose axes are batch axes, two sparse axes and dense axes; as `bcoo_fromdense`.
+
+    Parameters
+    ----------
+    mat : array
+    nse, n_batch, n_dense, index_dtype
+        As in `bcoo_fromdense`.
+
+    Returns
+    -------
+    BCSR
+    """
     return BCSR.from_bcoo(bcoo_fromdense(mat, nse=nse, n_batch=n_batch, n_dense=n_dense, index_dtype=index_dtype))
 
 
 def bcsr_todense(mat: BCSR) -> Any:
-    """Write out the zeros of a sparse array."""
+    """Write out the zeros of a sparse array: an array of its shape and dtype."""
     return mat.todense()
 
 
@@ -283,7 +294,18 @@ def bcsr_dot_general(
     lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None,
     out_sharding: Any = None,
 ) -> Any:  # fmt: skip
-    """Contract axes of a sparse array and a dense one; as `bcoo_dot_general`."""
+    """Contract axes of a sparse array and a dense one; as `bcoo_dot_general`.
+
+    Parameters
+    ----------
+    lhs, rhs : BCSR or array
+    dimension_numbers, precision, preferred_element_type, out_sharding
+        As in `bcoo_dot_general`.
+
+    Returns
+    -------
+    array or BCOO
+    """
     return bcoo_dot_general(
         _coordinates(lhs), _coordinates(rhs), dimension_numbers=dimension_numbers, precision=precision,
         preferred_element_type=preferred_element_type, out_sharding=out_sharding,
@@ -291,14 +313,25 @@ def bcsr_dot_general(
 
 
 def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:
-    """Join sparse arrays along a batch or a sparse axis; as `bcoo_concatenate`."""
+    """Join sparse arrays along `dimension`, a batch or a sparse axis; as `bcoo_concatenate`."""
     return BCSR.from_bcoo(bcoo_concatenate([_coordinates(x) for x in operands], dimension=dimension))
 
 
 def bcsr_broadcast_in_dim(
     mat: BCSR, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
 ) -> BCSR:
-    """Repeat a sparse array along new batch or dense axes; as `bcoo_broadcast_in_dim`."""
+    """Repeat a sparse array along new batch or dense axes; as `bcoo_broadcast_in_dim`.
+
+    Parameters
+    ----------
+    mat : BCSR
+    shape, broadcast_dimensions, sharding
+        As in `bcoo_broadcast_in_dim`.
+
+    Returns
+    -------
+    BCSR
+    """
     out = bcoo_broadcast_in_dim(
         mat.to_bcoo(), shape=shape, broadcast_dimensions=broadcast_dimensions, sharding=sharding
     )

@@ -97,10 +97,17 @@ def random_bcoo(
         Draw places without replacement.
     generator : callable
         `generator(key, shape=..., dtype=..., **options)` draws the values.
+    options
+        Of the generator.
 
     Returns
     -------
     BCOO
+
+    Raises
+    ------
+    ValueError
+        More elements than places.
     """
     shape = tuple(operator.index(n) for n in shape)
     sizes, batch = shape[n_batch : len(shape) - n_dense], shape[:n_batch]

@@ -1,5 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derivatives by sparse arrays: by their stored values, as sparse arrays with the same coordinates."""
+"""Derivatives by sparse arrays: by their stored values, as sparse arrays with the same coordinates.
+
+Parameters
+----------
+fun : callable
+    Of sparse and dense arrays.
+argnums : int or sequence of int
+    Which arguments to differentiate with respect to.
+has_aux : bool
+    `fun` returns `(output, auxiliary data)`.
+options
+    Of the transformation of the same name in `purax`.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +92,7 @@ def value_and_grad(
 
 
 def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, **options: Any) -> Any:
-    """Gradient of a function of sparse and dense arrays; as `purax.grad`, with sparse gradients by sparse arrays."""
+    """Gradient of a function of sparse and dense arrays, a callable; as `purax.grad`, with sparse gradients by sparse arrays."""
     both = value_and_grad(fun, argnums=argnums, has_aux=has_aux, **options)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -111,12 +123,12 @@ def _jacobian(transform: Callable[..., Any], fun: Callable[..., Any], argnums: A
 
 
 def jacfwd(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, **options: Any) -> Any:
-    """Jacobian by forward mode; derivatives by a sparse array have its coordinates, behind the axes of the output."""
+    """Jacobian by forward mode, a callable; derivatives by a sparse array have its coordinates, behind the axes of the output."""
     return _jacobian(dense_jacobian.jacfwd, fun, argnums, has_aux, options)
 
 
 def jacrev(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, **options: Any) -> Any:
-    """Jacobian by reverse mode; see `jacfwd`."""
+    """Jacobian by reverse mode, a callable; see `jacfwd`."""
     return _jacobian(dense_jacobian.jacrev, fun, argnums, has_aux, options)
 
 

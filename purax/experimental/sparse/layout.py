@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers for arrays of coordinates: `indices` [nse, n_sparse], one row per stored element; coordinates out of bounds are padding."""
+"""Helpers for arrays of coordinates: `indices` [nse, n_sparse], one row per stored element; coordinates out of bounds are padding.
+
+Parameters
+----------
+indices : int[nse, n_sparse]
+sizes : sequence of int
+    Of the sparse axes.
+dtype : integer dtype
+"""
 
 from __future__ import annotations
 
@@ -28,7 +36,19 @@ __all__ = [
 
 
 def over_batch(fun: Callable[..., Any], batch: Sequence[int], *arrays: Any) -> Any:
-    """Map a function of arrays over leading axes of shape `batch`; an axis of an array may have size 1 instead."""
+    """Map a function of arrays over leading axes of shape `batch`; an axis of an array may have size 1 instead.
+
+    Parameters
+    ----------
+    fun : callable
+        Of arrays without the leading axes.
+    batch : sequence of int
+    arrays : arrays
+
+    Returns
+    -------
+    array or tuple of arrays
+    """
     batch = tuple(batch)
     if not batch:
         return fun(*arrays)
@@ -41,7 +61,7 @@ def over_batch(fun: Callable[..., Any], batch: Sequence[int], *arrays: Any) -> A
 
 
 def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
-    """`x` with axes of size 1 repeated."""
+    """`x` with axes of size 1 repeated until its shape is `shape`."""
     shape = tuple(shape)
     return x if x.shape == shape else pnp.broadcast_to(x, shape)
 
@@ -66,7 +86,7 @@ def columns(indices: Any) -> tuple[Any, ...]:
 
 
 def grid(sizes: Sequence[int], dtype: Any, behind: int = 0) -> tuple[Any, ...]:
-    """For each axis an array that counts along it and has size 1 along the others, and along `behind` more."""
+    """For each axis an array of `dtype` that counts along it and has size 1 along the others, and along `behind` more."""
     count = len(sizes) + behind
     return tuple(
         [pnp.arange(n, dtype=dtype).reshape([n if j == i else 1 for j in range(count)]) for i, n in enumerate(sizes)]
@@ -98,7 +118,7 @@ def keys(indices: Any, sizes: Sequence[int]) -> Any:
 
 
 def unravel(key: Any, sizes: Sequence[int], dtype: Any) -> Any:
-    """Rows of coordinates of such integers; those out of bounds become `sizes`."""
+    """Rows of coordinates, `dtype`, of the integers `key`; those out of bounds become `sizes`."""
     total = math.prod(sizes)
     if not sizes:
         return pnp.zeros((*key.shape, 0), dtype)
@@ -112,7 +132,7 @@ def unravel(key: Any, sizes: Sequence[int], dtype: Any) -> Any:
 
 
 def values_at(indices: Any, arr: Any, sizes: Sequence[int], unique: bool) -> Any:
-    """Values of `arr` at rows of coordinates; unless `unique`, zero for all but the first of equal rows."""
+    """Values of `arr`, in its dtype, at rows of coordinates; unless `unique`, zero for all but the first of equal rows."""
     if sizes:
         data = arr.at[columns(indices)].get(mode="fill", fill_value=0)
     else:

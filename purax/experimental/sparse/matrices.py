@@ -1,5 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`COO`, `CSR` and `CSC`: matrices with two sparse axes, without batch or dense axes."""
+"""`COO`, `CSR` and `CSC`: matrices with two sparse axes, without batch or dense axes.
+
+Parameters
+----------
+mat : COO or CSR[m, n]; array[m, n] to be stored
+nse : int, optional
+    Number of elements to store; all nonzero ones if left out, which needs a concrete array.
+index_dtype : dtype
+transpose : bool
+    Take the transpose of `mat`.
+"""
 
 from __future__ import annotations
 
@@ -211,20 +221,20 @@ def csr_todense(mat: CSR) -> Any:
 
 
 def coo_matvec(mat: COO, v: Any, transpose: bool = False) -> Any:
-    """Product of a matrix, or its transpose, and a vector."""
+    """Product of a matrix, or its transpose, and a vector `v`: an array of shape [m], or [n]."""
     return (mat.T if transpose else mat) @ v
 
 
 def csr_matvec(mat: CSR, v: Any, transpose: bool = False) -> Any:
-    """Product of a matrix, or its transpose, and a vector."""
+    """Product of a matrix, or its transpose, and a vector `v`: an array of shape [m], or [n]."""
     return (mat.T if transpose else mat) @ v
 
 
 def coo_matmat(mat: COO, B: Any, *, transpose: bool = False) -> Any:
-    """Product of a matrix, or its transpose, and a dense matrix."""
+    """Product of a matrix, or its transpose, and a dense matrix `B`: an array of shape [m, k], or [n, k]."""
     return (mat.T if transpose else mat) @ B
 
 
 def csr_matmat(mat: CSR, B: Any, *, transpose: bool = False) -> Any:
-    """Product of a matrix, or its transpose, and a dense matrix."""
+    """Product of a matrix, or its transpose, and a dense matrix `B`: an array of shape [m, k], or [n, k]."""
     return (mat.T if transpose else mat) @ B

@@ -2,6 +2,16 @@
 """Helpers for tests of functions of sparse arrays: random ones, their layouts, and comparisons with dense arrays.
 
 With `absl` installed `SparseTestCase` takes part in its parametrized tests.
+
+Parameters
+----------
+rng : numpy.random.RandomState
+rand_method : callable
+    `rand_method(rng)(shape, dtype)` draws the values.
+nse : float
+    A number of elements, or a share below 1.
+n_batch, n_dense, min_n_batch : int
+post : callable
 """
 
 from __future__ import annotations
@@ -67,7 +77,7 @@ def is_sparse(x: Any) -> bool:
 
 
 def iter_subsets(s: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """All subsets, the small ones first."""
+    """All subsets, the small ones first, as tuples in the order of the elements: an iterator of tuple."""
     return itertools.chain.from_iterable(itertools.combinations(s, n) for n in range(len(s) + 1))
 
 

@@ -254,7 +254,7 @@ class SparsifyEnv:
 
 
 def arrays_to_spvalues(spenv: SparsifyEnv, args: Any) -> Any:
-    """Values for the sparse and dense arrays of a pytree."""
+    """Values for the sparse and dense arrays of the pytree `args`: a tree like it of SparsifyValues."""
 
     def one(x: Any) -> SparsifyValue:
         if isinstance(x, (BCOO, BCSR)):
@@ -268,7 +268,7 @@ def arrays_to_spvalues(spenv: SparsifyEnv, args: Any) -> Any:
 
 
 def spvalues_to_arrays(spenv: SparsifyEnv, spvalues: Any) -> Any:
-    """Sparse and dense arrays for the values of a pytree; values that share indices give arrays that share them."""
+    """Sparse and dense arrays for the values of the pytree `spvalues`; values that share indices give arrays that share them."""
 
     def one(value: SparsifyValue) -> Any:
         data = spenv.get(value.data_ref)
