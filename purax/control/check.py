@@ -91,7 +91,7 @@ def single(kind: type[errors.CheckError], text: str, args_tree: Any, avals: Sequ
     args_tree : structure
         Of `(args, kwargs)` of the fields.
     avals : sequence of aval
-    source : Frame or None
+    source : Source or None
         Where the check stands.
 
     Returns

@@ -165,7 +165,7 @@ def lstm(
 
     Returns
     -------
-    (output, h, c)
+    (y, h_n, c_n)
         As of `lstm_ref`.
     """
     parts = unpack_lstm_weights(weights, input_size, hidden_size, num_layers, bidirectional)

@@ -62,7 +62,7 @@ def odeint(
     NonArrayArgumentError
         An argument is no array.
     ValueError
-        Another `derivative`, or `max_steps` that does not go with it.
+        Another `derivative`, or "direct" without `max_steps`.
 
     See Also
     --------
