@@ -10,7 +10,6 @@ on the host: all blocks at once in one Python integer, a lane of 64 bits per blo
 from __future__ import annotations
 
 from collections.abc import Sequence
-
 from functools import lru_cache
 from typing import Any
 
