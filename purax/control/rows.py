@@ -11,7 +11,7 @@ import numpy as np
 from purax.control.program_call import Jit
 from purax.core.aval import array_aval
 from purax.core.ir import Jaxpr, Var
-from purax.primitives import cast, comparison, joining, rolling, shape, slicing
+from purax.primitives import barrier, cast, comparison, joining, rolling, shape, slicing
 from purax.primitives.family import Elementwise
 
 __all__ = ["INDEX", "Step"]
@@ -75,6 +75,9 @@ def _count(jaxpr: Jaxpr, marks: Sequence[int], counts: list[int]) -> list[int]:
         if not mark:
             continue
         primitive = eqn.primitive
+        if primitive is barrier.optimization_barrier_p:
+            made.update(zip(eqn.outvars, found, strict=True))
+            continue
         if isinstance(primitive, Jit):
             made.update(zip(eqn.outvars, _count(eqn.params["jaxpr"], found, counts), strict=True))
             continue
