@@ -12,8 +12,8 @@ from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Undefined
 from purax.core.trace import aval_of
 from purax.lazy import lazy
-from purax.primitives import complex as complex_parts
 from purax.primitives import cast, elementwise, gather, lapack, reduction, shape, slicing, solving
+from purax.primitives import complex as complex_parts
 from purax.primitives.lapack import MatrixFunction, adjoint, matmul, triangle
 
 __all__ = ["cholesky", "lu", "lu_pivots_to_permutation"]
