@@ -98,12 +98,11 @@ def _woven(x: Any, even: Any, odd: Any, size: int, axis: int) -> Any:
     aval = aval_of(x)
     rest = shape.full_like_aval(aval.update(shape=()), -0.0 if dtypes.is_inexact(aval.dtype) else 0)
 
-    def spread(y: Any, start: int, step: int = 2) -> Any:
-        count = aval_of(y).shape[axis]
-        behind = size - start - max(step * (count - 1) + 1, 0) if count else size - start
-        config = [(start, behind, step - 1) if i == axis else (0, 0, 0) for i in range(aval.ndim)]
+    def spread(y: Any, start: int) -> Any:
+        behind = size - start - (2 * aval_of(y).shape[axis] - 1)
+        config = [(start, behind, 1) if i == axis else (0, 0, 0) for i in range(aval.ndim)]
         return joining.pad(y, rest, config)
 
     join = bits.bitwise_or if dtypes.is_bool(aval.dtype) else elementwise.add
-    both = join(spread(odd, 1), spread(even, 2)) if size > 2 else spread(odd, 1)
-    return join(spread(shape.slice_in_dim(x, 0, 1, 1, axis), 0, 1), both)
+    first = shape.slice_in_dim(x, 0, 1, 1, axis)
+    return join(spread(joining.concatenate([first, even], axis) if size > 2 else first, 0), spread(odd, 1))

@@ -32,7 +32,7 @@ _BY_NAME: dict[str, type[errors.CheckError]] = {
 _MOVES = frozenset({
     "all_gather", "all_to_all", "bitcast_convert_type", "broadcast_in_dim", "complex", "concatenate", "convert_element_type",
     "copy", "dynamic_slice", "dynamic_update_slice", "gather", "imag", "io_callback", "name", "optimization_barrier", "pad",
-    "ppermute", "pure_callback", "pvary", "real", "reshape", "rev", "scatter", "select_n", "sharding_constraint", "slice",
+    "ppermute", "pure_callback", "pvary", "real", "reshape", "rev", "roll", "scatter", "select_n", "sharding_constraint", "slice",
     "sort", "split", "squeeze", "stop_gradient", "transpose",
 })  # fmt: skip
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from purax.control.policies import split_by_policy, split_equation
 from purax.control.program import build, merge, partition, permuted, take, varying_over
+from purax.control.rows import INDEX, Step
 from purax.core.aval import array_aval
 from purax.core.dims import Dim
 from purax.core.interpret import eval_jaxpr, reference_eval
@@ -263,12 +264,12 @@ class Scan(Primitive):
         fixed, state, xs = ins[:consts], list(ins[consts : consts + carry]), ins[consts + carry :]
         unroll = max(1, min(params["unroll"], length))
         zero_rows = [b.broadcast(b.constant(0, _scalar(a)), (), a) for a in outs[carry:]]
-        index = b.constant(0, _INDEX)
-        step = _Step(jaxpr, fixed, xs, carry, length, params["reverse"])
+        index = b.constant(0, INDEX)
+        step = Step(b, jaxpr, fixed, xs, carry, length, params["reverse"])
         if type(length) is not Dim and unroll >= length:
             rows = zero_rows
             for i in range(length):
-                state, rows = step(b, b.constant(i, _INDEX), state, rows)
+                state, rows = step(b, b.constant(i, INDEX), state, rows, known=True)
             return [*state, *rows]
         rounds, rest = divmod(length, unroll)
         init = [index, *state, *zero_rows]
@@ -276,7 +277,7 @@ class Scan(Primitive):
         limit = rounds * unroll
 
         def condition(inner: Any, i: Any, *_: Any) -> list[Any]:
-            bound = inner.constant(limit, _INDEX)
+            bound = inner.constant(limit, INDEX)
             return [
                 inner.emit(
                     f"stablehlo.compare LT, {i}, {bound}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>", _BOOL
@@ -293,13 +294,12 @@ class Scan(Primitive):
         results = while_loop(b, init, avals, condition, body)
         state, rows = results[1 : 1 + carry], results[1 + carry :]
         for k in range(rest):
-            state, rows = step(b, b.constant(limit + k, _INDEX), state, rows)
+            state, rows = step(b, b.constant(limit + k, INDEX), state, rows, known=True)
         return [*state, *rows]
 
 
 scan_p = Scan("scan")
 
-_INDEX = array_aval((), np.dtype(np.int32))
 _BOOL = array_aval((), np.dtype(bool))
 
 
@@ -308,7 +308,7 @@ def _scalar(aval: Any) -> Any:
 
 
 def _plus(b: Any, x: Any, k: int) -> Any:
-    return b.emit(f"stablehlo.add {x}, {b.constant(k, _INDEX)} : tensor<i32>", _INDEX)
+    return b.emit(f"stablehlo.add {x}, {b.constant(k, INDEX)} : tensor<i32>", INDEX)
 
 
 def while_loop(b: Any, init: Sequence[Any], avals: Sequence[Any], condition: Any, body: Any) -> list[Any]:
@@ -318,46 +318,6 @@ def while_loop(b: Any, init: Sequence[Any], avals: Sequence[Any], condition: Any
     body_text = b.block(avals, body)
     text = f'"stablehlo.while"({", ".join(map(str, init))}) ({cond_text}, {body_text}) : ({types}) -> ({types})'
     return b.emit_many(text, avals)
-
-
-class _Step:
-    """Writes one iteration: read the slices, run the body, write the rows."""
-
-    def __init__(
-        self, jaxpr: Jaxpr, fixed: Sequence[Any], xs: Sequence[Any], carry: int, length: int, reverse: bool
-    ) -> None:
-        self.jaxpr, self.fixed, self.xs, self.carry = jaxpr, fixed, xs, carry
-        self.length, self.reverse = length, reverse
-
-    def __call__(self, b: Any, index: Any, state: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:
-        if self.reverse:
-            last = b.constant(self.length - 1, _INDEX)
-            index = b.emit(f"stablehlo.subtract {last}, {index} : tensor<i32>", _INDEX)
-        slices = [self._read(b, x, index) for x in self.xs]
-        results = b.jaxpr(self.jaxpr, [*self.fixed, *state, *slices])
-        written = [self._write(b, row, y, index) for row, y in zip(rows, results[self.carry :], strict=True)]
-        return results[: self.carry], written
-
-    def _read(self, b: Any, x: Any, index: Any) -> Any:
-        aval = x.aval
-        one = aval.update(shape=(1, *aval.shape[1:]))
-        sizes = ", ".join(map(str, one.shape))
-        starts = ", ".join([str(index), *(str(b.constant(0, _INDEX)) for _ in aval.shape[1:])])
-        types = ", ".join(["tensor<i32>"] * aval.ndim)
-        piece = b.emit(
-            f"stablehlo.dynamic_slice {x}, {starts}, sizes = [{sizes}] : ({x.hlo}, {types}) -> {one.hlo}", one
-        )
-        return b.reshape(piece, aval.shape[1:])
-
-    def _write(self, b: Any, rows: Any, y: Any, index: Any) -> Any:
-        aval = rows.aval
-        piece = b.reshape(y, (1, *aval.shape[1:]))
-        starts = ", ".join([str(index), *(str(b.constant(0, _INDEX)) for _ in aval.shape[1:])])
-        types = ", ".join(["tensor<i32>"] * aval.ndim)
-        return b.emit(
-            f"stablehlo.dynamic_update_slice {rows}, {piece}, {starts} : ({rows.hlo}, {piece.hlo}, {types}) -> {rows.hlo}",
-            aval,
-        )
 
 
 def _spread_linear(jaxpr: Jaxpr, marked: Sequence[bool], consts: int, carry: int) -> list[bool]:

@@ -267,12 +267,33 @@ class Builder:
         function = self.function(jaxpr, name)
         return self.call_named(function, ins, [v.aval for v in jaxpr.outvars])
 
-    def call_named(self, function: str, ins: Sequence[Value], results: Sequence[Any]) -> list[Value]:
-        """Call a function of the module."""
+    def shared(self, key: Any, name: str, avals: Sequence[Any], body: Callable[..., Sequence[Value]]) -> str:
+        """Name of the private function that `body(builder, *arguments)` writes, emitted once per module and key."""
+        function = self.module.called.get(key)
+        if function is None:
+            function = self.module.called[key] = self.module.unique(name)
+            inner = Builder(self.module)
+            arguments = [Value(f"%arg{i}", aval) for i, aval in enumerate(avals)]
+            outs = body(inner, *arguments)
+            head = ", ".join(f"{a}: {a.hlo}" for a in arguments)
+            types = ", ".join(v.hlo for v in outs)
+            results = types if len(outs) == 1 else f"({types})"
+            lines = [*inner.lines, f"return {', '.join(map(str, outs))} : {types}"]
+            self.module.functions.append(
+                "\n".join([f"func.func private @{function}({head}) -> {results} {{", *lines, "}"])
+            )
+        return str(function)
+
+    def call_named(
+        self, function: str, ins: Sequence[Value], results: Sequence[Any], inline: bool = True
+    ) -> list[Value]:
+        """Call a function of the module; XLA writes it in place, and merges its work with the rest, only if `inline`."""
         types = ", ".join(x.hlo for x in ins)
         out_types = ", ".join(a.hlo for a in results)
         out_text = out_types if len(results) == 1 else f"({out_types})"
-        return self.emit_many(f"func.call @{function}({', '.join(map(str, ins))}) : ({types}) -> {out_text}", results)
+        hint = "" if inline else ' {mhlo.frontend_attributes = {inlineable = "false"}}'
+        names = ", ".join(map(str, ins))
+        return self.emit_many(f"func.call @{function}({names}){hint} : ({types}) -> {out_text}", results)
 
 
 def function_text(

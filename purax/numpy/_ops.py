@@ -22,6 +22,7 @@ from purax.primitives.reduction import reduce_min_p as reduce_min_p
 from purax.primitives.reduction import reduce_or_p as reduce_or_p
 from purax.primitives.reduction import reduce_prod_p as reduce_prod_p
 from purax.primitives.reduction import reduce_sum_p as reduce_sum_p
+from purax.primitives.rolling import *
 from purax.primitives.scatter import *
 from purax.primitives.shape import *
 from purax.primitives.shape import broadcast_to as broadcast_to

@@ -27,6 +27,7 @@ from purax.numpy.creation import placed
 from purax.numpy.positions import nonzero
 from purax.numpy.promotion import as_operand, check_arraylike, convert, refuse
 from purax.numpy.reduction import reduced_axes, sum
+from purax.primitives import lapack
 
 __all__ = [
     "diag", "diag_indices", "diag_indices_from", "diagflat", "diagonal", "eye", "fill_diagonal", "identity", "mask_indices",
@@ -132,15 +133,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     offset = operator.index(offset)
     rest = [i for i in range(ndim) if i not in (first, second)]
     a = ops.transpose(a, (*rest, first, second))
-    *outer, rows, columns = a.aval.shape
-    length = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
-    if length == 0:
-        return ops.full((*outer, 0), 0, a.aval.dtype)
-    # In the flattened matrix the diagonal is every (columns + 1)th element.
-    flat = ops.reshape(a, (*outer, rows * columns))
-    start = offset if offset >= 0 else -offset * columns
-    stop = start + (length - 1) * (columns + 1) + 1
-    return ops.slice_in_dim(flat, start, stop, columns + 1, axis=len(outer))
+    return lapack.diagonal(a, offset)
 
 
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Any:

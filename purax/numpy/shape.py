@@ -31,7 +31,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.core.aval import unwrapped
-from purax.core.dims import as_size
+from purax.core.dims import Dim, as_size
 from purax.core.trace import Tracer, aval_of
 from purax.numpy import _ops as ops
 from purax.numpy.creation import placed
@@ -819,6 +819,8 @@ def _roll_one(a: Any, shift: Any, axis: int) -> Any:
     place = -operator.index(shift) % length
     if place == 0:
         return a
+    if type(length) is not Dim:
+        return ops.roll_p.bind1(a, shift=length - place, axis=axis)
     front, back = ops.split(a, (place, length - place), axis)
     return ops.concatenate([back, front], axis)
 

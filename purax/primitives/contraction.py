@@ -236,7 +236,8 @@ class DotGeneral(Primitive):
         dtype = aval.dtype
         wanted = aval_of(ct).dtype if dtypes.is_complex(aval_of(ct).dtype) and not dtypes.is_complex(dtype) else dtype
         params = {"precision": precision, "preferred_element_type": wanted}
-        if (*batch, *by_other, *kept) == tuple(range(aval.ndim)):
+        # Where both orders are in place (vectors), the cotangent goes first: so does its mapped axis then.
+        if kept and (*batch, *by_other, *kept) == tuple(range(aval.ndim)):
             flipped = None if precision is None else (precision[1], precision[0])
             params["precision"] = flipped
             result = self.bind1(

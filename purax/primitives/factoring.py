@@ -12,8 +12,8 @@ from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Undefined
 from purax.core.trace import aval_of
 from purax.lazy import lazy
+from purax.primitives import cast, elementwise, gather, lapack, reduction, shape, slicing, solving
 from purax.primitives import complex as complex_parts
-from purax.primitives import elementwise, gather, lapack, reduction, shape, solving
 from purax.primitives.lapack import MatrixFunction, adjoint, matmul, triangle
 
 __all__ = ["cholesky", "lu", "lu_pivots_to_permutation"]
@@ -230,9 +230,19 @@ class PivotsToPermutation(MatrixFunction):
                 pivots,
             )
 
+        def exchange_two(i: Any, permutation: Any, pivots: Any) -> Any:
+            # Of one permutation two entries are read and written: XLA turns a loop of so few bytes into one kernel.
+            other = shape.reshape(slicing.dynamic_slice(pivots, (i,), (1,)), ())
+            other = cast.convert_element_type(other, np.int32)
+            mine, theirs = (slicing.dynamic_slice(permutation, (j,), (1,)) for j in (i, other))
+            permutation = slicing.dynamic_update_slice(permutation, theirs, (i,))
+            permutation = slicing.dynamic_update_slice(permutation, mine, (other,))
+            return elementwise.add(i, shape.full_like(i, 1)), permutation, pivots
+
+        step = exchange_two if out.ndim == 1 else exchange
         end = b.constant(steps, index)
         condition = b.block(state, lambda inner, i, *rest: inner.inline(elementwise.lt, [i, end]))
-        body = b.block(state, lambda inner, *values: inner.inline(exchange, values))
+        body = b.block(state, lambda inner, *values: inner.inline(step, values))
         types = ", ".join(s.hlo for s in state)
         zero = b.constant(0, index)
         return b.emit_many(

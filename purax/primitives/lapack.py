@@ -12,7 +12,7 @@ from purax import dtypes, errors
 from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
-from purax.primitives import cast, contraction, elementwise, joining, reduction, shape
+from purax.primitives import cast, contraction, elementwise, joining, shape
 from purax.primitives import complex as complex_parts
 
 _LETTERS = {
@@ -149,13 +149,16 @@ def diagonal_mask(aval: Any, offset: int = 0) -> Any:
     return elementwise.eq(elementwise.add(rows, shape.full_like(rows, offset)), columns)
 
 
-def diagonal(x: Any) -> Any:
-    """The main diagonal of the last two axes."""
-    aval = aval_of(x)
-    size = min(aval.shape[-2:])
-    x = block_of(x, size, size)
-    only = elementwise.select(diagonal_mask(aval_of(x)), x, shape.full_like(x, 0))
-    return reduction.reduce_sum(only, (aval.ndim - 2,))
+def diagonal(x: Any, offset: int = 0) -> Any:
+    """The diagonal `offset` of the last two axes: in the flattened matrix it is every (columns + 1)th element."""
+    *outer, rows, columns = aval_of(x).shape
+    length = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
+    if length == 0:
+        return shape.full((*outer, 0), 0, aval_of(x).dtype)
+    flat = shape.reshape(x, (*outer, rows * columns))
+    start = offset if offset >= 0 else -offset * columns
+    stop = start + (length - 1) * (columns + 1) + 1
+    return joining.slice_in_dim(flat, start, stop, columns + 1, axis=len(outer))
 
 
 def with_diagonal(x: Any, rows: int, columns: int) -> Any:

@@ -90,9 +90,9 @@ class IntegerPow(Elementwise):
 
 
 def _integer_pow_tangent(t: Any, z: Any, x: Any, y: int) -> Any:
-    if y == 0:
-        return None
-    return strong_mul(t, mul(integer_pow(x, y - 1), y))
+    if y in (0, 1):
+        return t if y else None
+    return strong_mul(t, mul(x if y == 2 else integer_pow(x, y - 1), y))
 
 
 integer_pow_p = IntegerPow(

@@ -197,7 +197,7 @@ class BroadcastInDim(LinearUnary):
 
     def batch(self, axis: Any, operands: Any, dims: Any, *, shape: Any, broadcast_dimensions: Any) -> Any:
         (x,), (d,) = operands, dims
-        place = broadcast_dimensions[d] if d < len(broadcast_dimensions) else len(shape)
+        place = 0 if d == 0 else broadcast_dimensions[d] if d < len(broadcast_dimensions) else len(shape)
         before = broadcast_dimensions[:d]
         after = tuple([b + 1 for b in broadcast_dimensions[d:]])
         shape = (*shape[:place], axis.size, *shape[place:])

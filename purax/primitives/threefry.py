@@ -9,6 +9,7 @@ on the host: all blocks at once in one Python integer, a lane of 64 bits per blo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -92,15 +93,11 @@ class Threefry2x32(Primitive):
         """Call of a private function with the rounds, made once per module and type."""
         avals = [x.aval for x in ins]
         looped = is_open(outs[0].shape) or outs[0].size <= (_FEW_KEYS if for_keys else _FEW)
-        key = ("threefry2x32", looped, *avals)
-        name = b.module.called.get(key)
-        if name is None:
-            name = b.module.called[key] = b.module.unique("threefry2x32")
-            b.module.functions.append(_function(b.module, name, avals, outs[0], _loop if looped else _unrolled))
-        types = ", ".join(x.hlo for x in ins)
-        return b.emit_many(
-            f"func.call @{name}({', '.join(map(str, ins))}) : ({types}) -> ({outs[0].hlo}, {outs[1].hlo})", outs
+        rounds = _loop if looped else _unrolled
+        name = b.shared(
+            ("threefry2x32", looped, *avals), "threefry2x32", avals, lambda inner, *xs: _hash(inner, xs, rounds)
         )
+        return b.call_named(name, ins, outs)
 
 
 def _apply(b: Builder, operation: str, x: Value, y: Value | int) -> Value:
@@ -113,16 +110,13 @@ def _turn(b: Builder, x: Value, left: Value | int, right: Value | int) -> Value:
     return _apply(b, "or", _apply(b, "shift_left", x, left), _apply(b, "shift_right_logical", x, right))
 
 
-def _function(module: Any, name: str, avals: list[Any], out: Any, rounds: Any) -> str:
-    """The private function: the key schedule and the addition of the key before the rounds."""
-    b = Builder(module)
-    k0, k1, x0, x1 = [Value(f"%arg{i}", aval) for i, aval in enumerate(avals)]
+def _hash(b: Builder, words: Sequence[Value], rounds: Any) -> list[Value]:
+    """The key schedule, the addition of the key, and the rounds."""
+    k0, k1, x0, x1 = words
     keys = [k0, k1, _apply(b, "xor", _apply(b, "xor", k0, k1), _PARITY)]
-    x0, x1 = (_apply(b, "add", x, b.broadcast(k, (), out)) for x, k in ((x0, k0), (x1, k1)))
-    x0, x1 = rounds(b, keys, x0, x1)
-    head = ", ".join(f"%arg{i}: {aval.hlo}" for i, aval in enumerate(avals))
-    body = "\n".join(b.lines)
-    return f"func.func private @{name}({head}) -> ({out.hlo}, {out.hlo}) {{\n{body}\nreturn {x0}, {x1} : {out.hlo}, {out.hlo}\n}}"
+    x0, x1 = (_apply(b, "add", x, b.broadcast(k, (), x.aval)) for x, k in ((x0, k0), (x1, k1)))
+    found: list[Value] = rounds(b, keys, x0, x1)
+    return found
 
 
 def _unrolled(b: Builder, keys: list[Value], x0: Value, x1: Value) -> list[Value]:

@@ -82,7 +82,11 @@ def jacrev(
             out, pullback = vjp(rebuild, chosen)
         outs, out_tree = tree.flatten(out)
         _check_outputs("jacrev", outs, holomorphic)
-        (rows,) = vmap(pullback)(_basis(out))
+        if sum(aval_of(x).size for x in outs) == 1:  # one direction: nothing to map over
+            (row,) = pullback(tree.map(lambda x: shape.full_like_aval(aval_of(x), 1), out))
+            rows = tree.map(lambda x: x[None] if aval_of(x).dtype == dtypes.float0 else shape.expand_dims(x, (0,)), row)
+        else:
+            (rows,) = vmap(pullback)(_basis(out))
         flat_rows, _ = tree.flatten(rows)
         per_input = [_split(row, outs, out_tree, 0) for row in flat_rows]
         result = tree.transpose(treedef, out_tree, treedef.unflatten(per_input))

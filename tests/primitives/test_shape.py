@@ -6,7 +6,7 @@ import pytest
 
 import purax
 from purax import errors, jit, lax
-from purax.primitives import joining, shape
+from purax.primitives import joining, rolling, shape
 from tests.laws.sample import BadSample, Sample
 
 _X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -26,6 +26,13 @@ SAMPLES = [
     Sample(shape.squeeze_p, (_ONE,), {"dimensions": (0,)}, linear=(0,)),
     Sample(shape.squeeze_p, (_X.reshape(1, 3, 1, 4),), {"dimensions": (0, 2)}, linear=(0,)),
     Sample(shape.rev_p, (_X,), {"dimensions": (0, 1)}, linear=(0,)),
+    *[
+        Sample(rolling.roll_p, (_X,), {"shift": shift, "axis": axis}, linear=(0,))
+        for shift, axis in ((1, 1), (-1, 1), (6, 1), (1, 0), (-2, 0))
+    ],
+    Sample(rolling.roll_p, (_ONE[0],), {"shift": 1, "axis": 0}, linear=(0,)),
+    Sample(rolling.roll_p, (_X[:0].astype(np.int8),), {"shift": 1, "axis": 0}),
+    Sample(rolling.roll_p, (_X > 3,), {"shift": -1, "axis": 1}),
     Sample(shape.iota_p, (), {"dtype": np.dtype(np.float32), "shape": (3, 2), "dimension": 0}),
     Sample(shape.iota_p, (), {"dtype": np.dtype(np.int16), "shape": (300,), "dimension": 0}),
     Sample(joining.concatenate_p, (_X, 2 * _X[:, :1]), {"dimension": 1}, linear=(0, 1)),
@@ -59,6 +66,7 @@ BAD_SAMPLES = [
     BadSample(shape.transpose_p, (_X,), {"permutation": (0, 0)}, errors.ShapeError, "not a permutation"),
     BadSample(shape.squeeze_p, (_X,), {"dimensions": (0,)}, errors.ShapeError, "cannot select an axis"),
     BadSample(shape.iota_p, (), {"dtype": np.dtype(bool), "shape": (2,), "dimension": 0}, errors.DTypeError, "bool"),
+    BadSample(rolling.roll_p, (_X,), {"shift": 1, "axis": 2}, errors.ShapeError, "out of bounds"),
     BadSample(joining.concatenate_p, (_X, _ONE), {"dimension": 1}, errors.ShapeError, "equal shapes"),
     BadSample(joining.concatenate_p, (_X, _X.astype(np.int32)), {"dimension": 1}, errors.DTypeError, "equal dtypes"),
     BadSample(joining.split_p, (_X,), {"sizes": (1, 1), "axis": 1}, errors.ShapeError, "add up"),
