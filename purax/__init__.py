@@ -73,7 +73,7 @@ _hooks.numpy = numpy
 
 # Loaded on first use: most programs need few of them, and import time is a feature.
 _LAZY = frozenset({
-    "ad_checkpoint", "api_util", "core", "custom_batching", "custom_derivatives", "data", "debug", "dlpack", "dtypes",
+    "ad", "ad_checkpoint", "api_util", "core", "custom_batching", "custom_derivatives", "data", "debug", "dlpack", "dtypes",
     "events", "experimental", "export", "extend", "ffi", "flatten_util", "image", "lax", "linen", "nn", "ops", "optim", "random", "ref",
     "scipy", "sharding", "stages", "test_util", "train", "typing",
 })  # fmt: skip

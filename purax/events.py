@@ -227,7 +227,8 @@ def _log(event: Event) -> None:
             text = f"Finished XLA compilation of jit({name}): found in {where} in {seconds:.6f} s"
     flag = settings.log_compiles
     if isinstance(event, CacheMiss):
-        flag = settings.explain_cache_misses
+        # That a program is not on disk explains nothing: its trace, if there was one, has been explained.
+        flag = settings.explain_cache_misses and event.part != "program"
         kind = "TRACING CACHE MISS" if event.where == "memory" else "COMPILATION CACHE MISS"
         change = f"now {event.new} and before {event.old}" if event.old else f"{event.new}"
         text = f"{kind} of {event.name}: {event.part}: {change} ({event.where})"

@@ -50,6 +50,7 @@ def test_settings_write_events_to_the_logger(caplog):
     config.update("explain_cache_misses", True)
     events.emit(events.Compiled("silent"))
     events.emit(events.CacheMiss("g", part="shape", old=(2,), new=(3,)))
+    events.emit(events.CacheMiss("g", part="program", new="digest", where="disk"))
     config.update("explain_cache_misses", False)
     assert bool(events.listening) == bool(others)
     texts = [record.getMessage() for record in caplog.records]

@@ -118,8 +118,26 @@ def gelu(x: Any, approximate: bool = True) -> Any:
 
 @jit
 def squareplus(x: Any, b: Any = 4) -> Any:
-    """(x + sqrt(x**2 + b)) / 2: a softplus of algebraic operations, smooth for b > 0 and `relu` for b = 0 (Barron, 2021)."""
-    return (x + pnp.sqrt(pnp.square(x) + b)) / 2
+    """(x + sqrt(x**2 + b)) / 2: a softplus of algebraic operations, smooth for b > 0 and `relu` for b = 0 (Barron, 2021).
+
+    It is computed without overflow or cancellation.
+    """
+    check_arraylike("squareplus", x, b)
+    return _squareplus(*promote_dtypes_inexact(x, b))
+
+
+@custom_jvp
+def _squareplus(x: Any, b: Any) -> Any:
+    """The same; where x is negative, as b over four times the conjugate."""
+    size = pnp.hypot(x, pnp.sqrt(b))
+    return pnp.where(x < 0, b / (2 * (size - x)), x / 2 + size / 2)
+
+
+# The derivative by x is y / sqrt(x**2 + b), which tends to 1, and that by b is 1 / (4 sqrt(x**2 + b)).
+_squareplus.defjvps(
+    lambda t, y, x, b: t * pnp.where(x == np.inf, 1, y / pnp.hypot(x, pnp.sqrt(b))),
+    lambda t, y, x, b: t / (4 * pnp.hypot(x, pnp.sqrt(b))),
+)
 
 
 @jit
@@ -150,9 +168,10 @@ def sparse_sigmoid(x: Any) -> Any:
 
 @jit
 def mish(x: Any) -> Any:
-    """x tanh(softplus(x))."""
+    """x tanh(softplus(x)), which is 0 at both 0 and -inf."""
     x = _inexact("mish", x)
-    return x * pnp.tanh(softplus(x))
+    bounded = pnp.where(pnp.abs(x) == np.inf, 0, x)
+    return pnp.where(x == np.inf, x, bounded * pnp.tanh(softplus(bounded)))
 
 
 @jit

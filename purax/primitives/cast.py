@@ -162,6 +162,8 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Any:
         To or from a dtype of random keys.
     """
     dtype = dtypes.named(new_dtype)
+    if type(operand) is int and dtypes.is_inexact(dtype) and operand.bit_length() > 31:
+        operand = np.asarray(float(operand)).astype(dtype)  # no integer array has to hold it on its way
     if type(operand) in (int, float, complex, bool):
         operand = hooks.as_array(operand)
     aval = aval_of(operand)

@@ -233,6 +233,10 @@ def result_handler(aval: Any, sharding: Any) -> Any:
 # ---- programs
 
 
+# Options of a compilation that are no flags of XLA.
+_BUILD_OPTIONS = frozenset({"exec_time_optimization_effort", "memory_fitting_effort", "memory_fitting_level", "optimization_level"})  # fmt: skip
+
+
 def compile_options(devices: Sequence[Any], replicas: int, partitions: int, flags: Sequence[tuple[str, Any]]) -> Any:
     """How a program is compiled: for which devices, split in which way, with which XLA flags."""
     options = xla_client.CompileOptions()
@@ -242,8 +246,12 @@ def compile_options(devices: Sequence[Any], replicas: int, partitions: int, flag
     build.use_spmd_partitioning = build.use_shardy_partitioner = partitions > 1
     ids = np.array([device.id for device in devices], np.int32).reshape(replicas, partitions)
     options.device_assignment = xla_client.DeviceAssignment.create(ids)
-    if flags:
-        options.env_option_overrides = list(flags)
+    for name, value in flags:
+        if name in _BUILD_OPTIONS:
+            setattr(build, name, value)
+    others = [(name, value) for name, value in flags if name not in _BUILD_OPTIONS]
+    if others:
+        options.env_option_overrides = others
     return options
 
 

@@ -9,7 +9,8 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from typing import Any
+from typing import Any, Self
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -89,9 +90,15 @@ class _Axes:
         """Whether all axes are `AxisType.Manual`."""
         return self.manual_axes == self.axis_names
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         axes = ", ".join(f"{name!r}: {size}" for name, size in self.shape_tuple)
-        return f"{type(self).__name__}({axes}, axis_types=({', '.join(kind.name for kind in self.axis_types)}))"
+        return f"{type(self).__name__}({axes}, axis_types={_kinds(self.axis_types)})"
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}, "
+            f"axis_types={_kinds(self.axis_types)})"
+        )
 
 
 class AbstractMesh(_Axes):
@@ -147,31 +154,37 @@ class Mesh(_Axes):
     devices : array of Device, or a sequence
         One axis per name.
     axis_names : str or sequence of str
-    axis_types : AxisType or tuple of AxisType, optional
+    axis_types : tuple of AxisType, optional
         All `AxisType.Auto` by default.
 
     Raises
     ------
     ValueError
-        The number of names differs from the number of axes, or a name occurs twice.
+        The number of names or types differs from the number of axes, or a name occurs twice.
 
     Notes
     -----
-    Meshes compare by value. ``with mesh:`` makes it the current one.
+    Meshes of the same devices, names and types are one object. ``with mesh:`` makes it the current one.
     """
 
-    __slots__ = ("__weakref__", "_hash", "_tokens", "axis_names", "axis_types", "devices")
+    __slots__ = ("__weakref__", "_hash", "axis_names", "axis_types", "devices")
     devices: np.ndarray
+    _hash: int
 
-    def __init__(self, devices: Any, axis_names: Any, axis_types: Any = None) -> None:
+    def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Self:
+        """The mesh with these devices, names and types."""
         grid = np.array(devices, dtype=object)
         if grid.ndim == 0 and isinstance(axis_names, (tuple, list)) and len(axis_names) == 1:
             grid = grid[None]
-        grid.setflags(write=False)
-        self.devices = grid
-        self.axis_names, self.axis_types = _checked_axes(grid.shape, axis_names, axis_types)
-        self._tokens: list[Token[Mesh | None]] = []
-        self._hash = hash((tuple(grid.flat), grid.shape, self.axis_names, self.axis_types))
+        names, types = _checked_axes(grid.shape, axis_names, axis_types)
+        key = (cls, tuple(grid.flat), grid.shape, names, types)
+        found = _MESHES.get(key)
+        if found is None:
+            found = super().__new__(cls)
+            grid.setflags(write=False)
+            found.devices, found.axis_names, found.axis_types, found._hash = grid, names, types, hash(key[1:])
+            found = _MESHES.setdefault(key, found)
+        return found
 
     @property
     def axis_sizes(self) -> tuple[int, ...]:
@@ -219,11 +232,13 @@ class Mesh(_Axes):
         return f"<[{axes}]>"
 
     def __enter__(self) -> Mesh:
-        self._tokens.append(_current.set(self))
+        _entered.set((*_entered.get(), _current.set(self)))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _current.reset(self._tokens.pop())
+        *outer, token = _entered.get()
+        _entered.set(tuple(outer))
+        _current.reset(token)
 
     def __reduce__(self) -> Any:
         return _restored, (list(map(named, self.devices.flat)), self.devices.shape, self.axis_names, self.axis_types)
@@ -271,7 +286,10 @@ class OneDevice:
         return hash((OneDevice, self.devices[0]))
 
 
+_MESHES: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 _current: ContextVar[Mesh | None] = ContextVar("purax_mesh", default=None)
+# Tokens of the open `with mesh:` blocks: here and not in the mesh, which several threads may enter.
+_entered: ContextVar[tuple[Token[Mesh | None], ...]] = ContextVar("purax_entered_meshes", default=())
 
 
 def current_mesh() -> Mesh | None:
@@ -342,11 +360,15 @@ def _checked_axes(sizes: tuple[int, ...], names: Any, types: Any) -> tuple[tuple
     if len(set(names)) != len(names):
         raise ValueError(f"Each axis of a mesh needs a name of its own; got {names}.")
     if types is None:
-        types = AxisType.Auto
-    types = (types,) * len(names) if isinstance(types, AxisType) else types
+        types = (AxisType.Auto,) * len(names)
+    types = (types,) if isinstance(types, AxisType) else types
     if not isinstance(types, (tuple, list)) or not all(isinstance(kind, AxisType) for kind in types):
         raise TypeError(f"axis_types of a mesh must be of type AxisType, or a tuple of these; got {types!r}.")
     types = tuple(types)
     if len(types) != len(names):
-        raise ValueError(f"A mesh with the axes {names} was given {len(types)} axis types.")
+        raise ValueError(f"A mesh with the axes {names} needs one axis type for each; got {_kinds(types)}.")
     return names, types
+
+
+def _kinds(types: tuple[AxisType, ...]) -> str:
+    return f"({', '.join(kind.name for kind in types)}{',' * (len(types) == 1)})"

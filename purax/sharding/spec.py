@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn, Self
+from weakref import WeakValueDictionary
 
 from purax.core.axes import ManualAxisType
 
@@ -29,7 +30,7 @@ UNCONSTRAINED = _Unconstrained()
 class PartitionSpec:
     """One entry per array axis: None, the name of a mesh axis, or a tuple of names (the first is the major one).
 
-    Axes past the last entry are not cut.
+    Axes past the last entry are not cut. Equal specs are one object.
 
     Parameters
     ----------
@@ -41,6 +42,8 @@ class PartitionSpec:
     ------
     ValueError
         A tuple holds a tuple, None is said to be unreduced or reduced, or one mesh axis is used in two ways.
+    TypeError
+        A class is derived from it.
 
     Examples
     --------
@@ -50,17 +53,31 @@ class PartitionSpec:
     True
     """
 
-    __slots__ = ("partitions", "reduced", "unreduced")
+    __slots__ = ("__weakref__", "_hash", "partitions", "reduced", "unreduced")
     UNCONSTRAINED = UNCONSTRAINED
+    partitions: tuple[Any, ...]
+    unreduced: frozenset[str]
+    reduced: frozenset[str]
+    _hash: int
 
-    def __init__(self, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> None:
-        self.partitions = tuple(map(_canonical, partitions))
-        self.unreduced, self.reduced = _names("unreduced", unreduced), _names("reduced", reduced)
+    def __new__(cls, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> Self:
+        """The spec with these entries."""
+        key = (tuple(map(_canonical, partitions)), _names("unreduced", unreduced), _names("reduced", reduced))
+        found = _SPECS.get(key)
+        if found is not None:
+            return found
+        self = super().__new__(cls)
+        self.partitions, self.unreduced, self.reduced = key
+        self._hash = hash(key)
         both = {*self.unreduced, *self.reduced}.intersection(self.axis_names())
         if both or self.unreduced & self.reduced:
             raise ValueError(
                 f"{self}: a mesh axis cuts an array axis, or is unreduced, or is reduced; not two of these."
             )
+        return _SPECS.setdefault(key, self)
+
+    def __init_subclass__(cls) -> NoReturn:
+        raise TypeError(f"PartitionSpec has no subclasses, since equal specs are one object; {cls.__name__} cannot be.")
 
     def axis_names(self) -> tuple[str, ...]:
         """Every mesh axis that is used, in the order of the entries."""
@@ -104,12 +121,17 @@ class PartitionSpec:
         return PartitionSpec(*other) + self if not any(self._sums()) else NotImplemented
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, PartitionSpec) and self.partitions == other.partitions and self._sums() == other._sums()
+        if self is other:
+            return True
+        return (  # two threads may have made the same spec at once
+            isinstance(other, PartitionSpec)
+            and self._hash == other._hash
+            and self.partitions == other.partitions
+            and self._sums() == other._sums()
         )
 
     def __hash__(self) -> int:
-        return hash((PartitionSpec, self.partitions, *self._sums()))
+        return self._hash
 
     def __repr__(self) -> str:
         sums = [
@@ -119,6 +141,9 @@ class PartitionSpec:
 
     def __reduce__(self) -> Any:
         return _restored, (self.partitions, *self._sums())
+
+
+_SPECS: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 
 
 def _restored(partitions: tuple[Any, ...], unreduced: frozenset[str], reduced: frozenset[str]) -> PartitionSpec:

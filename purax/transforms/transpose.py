@@ -24,7 +24,9 @@ from purax.transforms.reverse import LinearTracer, Tape, linearize_flat
 __all__ = ["LinearParts", "backward_pass", "linear_transpose", "linearize_jaxpr", "transpose_jaxpr"]
 
 
-def backward_pass(jaxpr: Jaxpr, operands: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+def backward_pass(
+    jaxpr: Jaxpr, operands: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool] | None = None
+) -> list[Any]:
     """Cotangents of the operands marked `Linear`; the others are values that the linear equations may use.
 
     Parameters
@@ -34,6 +36,8 @@ def backward_pass(jaxpr: Jaxpr, operands: Sequence[Any], cotangents: Sequence[An
     operands : sequence of values or Linear
     cotangents : sequence of values or None
         One per output; None is zero.
+    wanted : sequence of bool, optional
+        One per operand: whether the cotangent of a linear one is wanted. Nothing is done for the others alone.
 
     Returns
     -------
@@ -41,23 +45,28 @@ def backward_pass(jaxpr: Jaxpr, operands: Sequence[Any], cotangents: Sequence[An
     """
     values: dict[Var, Any] = {}
     linear: set[Var] = set()
-    for var, x in zip(jaxpr.invars, operands, strict=True):
+    reached: set[Var] = set()  # what depends on wanted operands
+    for i, (var, x) in enumerate(zip(jaxpr.invars, operands, strict=True)):
         if type(x) is Linear:
             linear.add(var)
+            if wanted is None or wanted[i]:
+                reached.add(var)
         else:
             values[var] = x
     pending: list[Equation] = []
     for eqn in jaxpr.eqns:
         if any(type(a) is Var and a in linear for a in eqn.invars):
             linear.update(eqn.outvars)
-            pending.append(eqn)
+            if any(type(a) is Var and a in reached for a in eqn.invars):
+                reached.update(eqn.outvars)
+                pending.append(eqn)
         else:
             outs = eqn.primitive.bind(*[values[a] if type(a) is Var else a.val for a in eqn.invars], **eqn.params)
             values.update(zip(eqn.outvars, outs, strict=True))
     found: dict[Var, Any] = {}
 
     def give(atom: Any, cotangent: Any) -> None:
-        if cotangent is None or type(atom) is not Var or atom not in linear:
+        if cotangent is None or type(atom) is not Var or atom not in reached:
             return
         have = found.get(atom)
         found[atom] = cotangent if have is None else elementwise.add_p.bind1(have, cotangent)
@@ -80,7 +89,7 @@ def backward_pass(jaxpr: Jaxpr, operands: Sequence[Any], cotangents: Sequence[An
             results = collective.settle(eqn.primitive, eqn.params, avals, [v.aval for v in eqn.outvars], results)
         for atom, cotangent in zip(eqn.invars, results, strict=True):
             give(atom, cotangent)
-    return [found.get(v) if v in linear else None for v in jaxpr.invars]
+    return [found.get(v) for v in jaxpr.invars]
 
 
 def located(error: errors.MissingRuleError, eqn: Equation) -> errors.MissingRuleError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from purax import dtypes, tree
@@ -20,7 +21,7 @@ from purax.transforms.flat import argument_names, check_arrays, flat_function, f
 from purax.transforms.reverse import Tape, linearize_flat
 from purax.transforms.transpose import backward_pass
 
-__all__ = ["NotNeeded", "Pullback", "linearize", "vjp"]
+__all__ = ["DidntWant", "DontWant", "GradRef", "GradValue", "NotNeeded", "Pullback", "linearize", "vjp"]
 
 
 def own_lanes(leaves: list[Any]) -> list[Any]:
@@ -91,6 +92,26 @@ class NotNeeded:
         return "NotNeeded()"
 
 
+@dataclass(frozen=True, slots=True)
+class GradValue:
+    """Given to `Pullback.with_refs` for an argument: return its cotangent."""
+
+
+@dataclass(frozen=True, slots=True)
+class DontWant:
+    """Given to `Pullback.with_refs` for an argument: do not compute its cotangent."""
+
+
+@dataclass(frozen=True, slots=True)
+class DidntWant:
+    """In the place of a cotangent that was not wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradRef:
+    """In the place of a cotangent that was added to a reference."""
+
+
 class Linearized:
     """Which inputs and outputs of a differentiated function its linear program has."""
 
@@ -140,6 +161,9 @@ class Pullback:
 
     def __call__(self, cotangent: Any) -> Any:
         """Pull one cotangent back."""
+        return self._pull(cotangent, None)
+
+    def _pull(self, cotangent: Any, wanted: list[bool] | None) -> Any:
         types = self._types
         leaves, treedef = tree.flatten(cotangent)
         if treedef != types.out_tree:
@@ -147,34 +171,33 @@ class Pullback:
                 f"unexpected tree structure of argument to vjp function: got {treedef}, but expected to match {types.out_tree}"
             )
         checked = [_check_cotangent(c, a) for c, a in zip(leaves, types.out_avals, strict=True)]
-        results = self._tape.backward(checked) if self._parts is None else self._parts.backward(checked)
-        return types.in_tree.unflatten([explicit(c, a) for c, a in zip(results, types.in_avals, strict=True)])
+        if self._parts is None and wanted is None:
+            results = self._tape.backward(checked)
+        else:
+            results = self.parts.backward(checked, wanted)
+        told = zip(results, types.in_avals, wanted or (True,) * len(results), strict=True)
+        return types.in_tree.unflatten([explicit(c, a) if w else None for c, a, w in told])
 
     def with_refs(self, *refs: Any) -> Callable[[Any], Any]:
         """The pullback, adding cotangents to mutable references.
 
         Parameters
         ----------
-        *refs : references, or pytrees of them like the argument
-            One per argument; where it is something else, the cotangent is returned as ever.
+        *refs : references, pytrees of them like the argument, `GradValue()` or `DontWant()`
+            One per argument. The cotangent is added to a reference, not computed at all for `DontWant()`, else returned.
 
         Returns
         -------
         callable
-            Its result has None where a cotangent was added to a reference.
+            Its result has `GradRef()` where a cotangent was added to a reference, and `DidntWant()` where none was wanted.
         """
+        children = tree.treedef_children(self._types.in_tree)
+        wanted = None
+        if any(type(given) is DontWant for given in refs):
+            wanted = [type(r) is not DontWant for r, child in zip(refs, children, strict=True) for _ in range(child.num_leaves)]  # fmt: skip
 
         def pull(cotangent: Any) -> Any:
-            out = []
-            for given, found in zip(refs, self(cotangent), strict=True):
-                places, treedef = tree.flatten(given)
-                if not places or not all(hasattr(p, "addupdate") for p in places):
-                    out.append(found)
-                    continue
-                for place, c in zip(places, treedef.flatten_up_to(found), strict=True):
-                    place.addupdate(c)
-                out.append(treedef.unflatten([None] * len(places)))
-            return tuple(out)
+            return tuple([_delivered(r, c) for r, c in zip(refs, self._pull(cotangent, wanted), strict=True)])
 
         return pull
 
@@ -231,8 +254,8 @@ class _Parts:
     ) -> None:
         self.jaxpr, self.linearized, self.where, self.args, self.opaque = jaxpr, linearized, where, args, opaque
 
-    def backward(self, cotangents: Sequence[Any]) -> list[Any]:
-        """As `Tape.backward`."""
+    def backward(self, cotangents: Sequence[Any], wanted: Sequence[bool] | None = None) -> list[Any]:
+        """As `Tape.backward`; None also for inputs that are not `wanted`."""
         used = self.linearized
         rest = iter(self.opaque)
         leaves = self._argument_leaves()
@@ -242,7 +265,9 @@ class _Parts:
             None if c is None else collective.total(c, a) for c, a in zip(given, self.jaxpr.out_avals, strict=True)
         ]
         linear = [Linear(a) for a in self.jaxpr.in_avals[len(residuals) :]]
-        found = iter(backward_pass(self.jaxpr, [*residuals, *linear], given)[len(residuals) :])
+        if wanted is not None:
+            wanted = [*(False for _ in residuals), *(w for w, u in zip(wanted, used.in_used, strict=True) if u)]
+        found = iter(backward_pass(self.jaxpr, [*residuals, *linear], given, wanted)[len(residuals) :])
         return [next(found) if u else None for u in used.in_used]
 
     def _argument_leaves(self) -> list[Any]:
@@ -259,6 +284,18 @@ class _Parts:
         return out
 
 
+def _delivered(given: Any, cotangent: Any) -> Any:
+    """What `with_refs` returns for one argument."""
+    if type(given) is DontWant:
+        return DidntWant()
+    places, treedef = tree.flatten(given)
+    if not places or not all(hasattr(p, "addupdate") for p in places):
+        return cotangent
+    for place, c in zip(places, treedef.flatten_up_to(cotangent), strict=True):
+        place.addupdate(c)
+    return treedef.unflatten([GradRef()] * len(places))
+
+
 def _flatten_pullback(pullback: Pullback) -> Any:
     parts = pullback.parts
     return (parts.args, parts.opaque), (parts.jaxpr, parts.linearized, parts.where)
@@ -273,7 +310,8 @@ def _unflatten_pullback(aux: Any, children: Any) -> Pullback:
     return out
 
 
-tree.register_pytree_node(NotNeeded, lambda _: ((), None), lambda aux, children: NotNeeded())
+for _kind in (NotNeeded, GradValue, DontWant, DidntWant, GradRef):
+    tree.register_pytree_node(_kind, lambda _: ((), None), lambda aux, children, kind=_kind: kind())  # type: ignore[misc]
 tree.register_pytree_node(Pullback, _flatten_pullback, _unflatten_pullback)
 
 

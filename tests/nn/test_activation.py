@@ -53,6 +53,18 @@ def test_values_and_slopes_are_those_of_the_formula(name):
     np.testing.assert_allclose(slope, want, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("f", [nn.mish, nn.squareplus])
+def test_values_and_slopes_at_infinity_are_the_limits(f):
+    for x, value, slope in ((-np.inf, 0, 0), (np.inf, np.inf, 1)):
+        assert f(x) == value and purax.grad(f)(x) == slope and purax.jacfwd(f)(x) == slope
+
+
+def test_squareplus_neither_overflows_nor_cancels():
+    np.testing.assert_allclose(nn.squareplus(np.float32([-1e4, 1e30])), [1e-4, 1e30], rtol=1e-6)
+    np.testing.assert_allclose(nn.squareplus(np.float16([-300, 300])), [1 / 300, 300], rtol=2e-3)
+    np.testing.assert_allclose(purax.grad(nn.squareplus, (0, 1))(-3.0, 4.0), [0.08397486, 0.06933752], rtol=1e-5)
+
+
 def test_exact_gelu_uses_the_normal_distribution():
     np.testing.assert_allclose(
         nn.gelu(X.astype(np.float32), approximate=False), X * scipy.special.ndtr(X), rtol=2e-5, atol=1e-6

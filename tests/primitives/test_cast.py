@@ -150,3 +150,9 @@ def test_the_formats_of_reduced_precision_are_those_of_the_narrow_dtypes():
     x = rng.standard_normal(100).astype(np.float32)
     np.testing.assert_array_equal(cast.reduce_precision(x, 8, 7), x.astype(ml_dtypes.bfloat16).astype(np.float32))
     np.testing.assert_array_equal(cast.reduce_precision(x, 5, 10), x.astype(np.float16).astype(np.float32))
+
+
+def test_a_python_integer_that_only_a_float_holds_becomes_one():
+    assert cast.convert_element_type(2**100, np.float32) == np.float32(2.0**100)
+    with pytest.raises(OverflowError):
+        cast.convert_element_type(2**100, np.int32)

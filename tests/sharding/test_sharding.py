@@ -5,6 +5,8 @@ import operator
 import pickle
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,7 +97,9 @@ def test_meshes_tell_their_axes_by_type():
         assert (mesh.explicit_axes, mesh.auto_axes, mesh.manual_axes) == (("x",), ("y",), ("z",))
         assert not mesh.are_all_axes_auto and not mesh.empty and mesh.size == 8
         assert mesh.shape_tuple == (("x", 2), ("y", 2), ("z", 2))
-        assert mesh.update(axis_types=AxisType.Manual).are_all_axes_manual
+        assert mesh.update(axis_types=(AxisType.Manual,) * 3).are_all_axes_manual
+        with pytest.raises(ValueError, match="one axis type for each"):
+            mesh.update(axis_types=AxisType.Manual)
         assert mesh.abstract_mesh.update_axis_types({"y": AxisType.Explicit}).explicit_axes == ("x", "y")
     for wrong in ("explicit", ("explicit", AxisType.Auto)):
         with pytest.raises(TypeError, match="must be of type AxisType"):
@@ -125,7 +129,8 @@ def test_a_mesh_says_what_it_is():
         Mesh(MESH.devices, ("x", "y"))
     )
     assert MESH != Mesh(np.array(DEVICES).reshape(4, 2), ("x", "y")) and MESH != Mesh(MESH.devices, ("x", "z"))
-    assert repr(MESH) == "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))"
+    assert str(MESH) == "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))"
+    assert repr(MESH) == "Mesh(axis_sizes=(2, 4), axis_names=('x', 'y'), axis_types=(Auto, Auto))"
     assert MESH.device_ids.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]] and MESH.local_devices == DEVICES
     assert not MESH.is_multi_process and MESH.axis_types == (AxisType.Auto, AxisType.Auto)
     assert MESH.abstract_mesh == AbstractMesh((2, 4), ("x", "y")) and dict(MESH.abstract_mesh.shape) == dict(MESH.shape)
@@ -135,6 +140,30 @@ def test_a_mesh_says_what_it_is():
         Mesh(MESH.devices, ("x",))
     with pytest.raises(ValueError, match="name of its own"):
         Mesh(MESH.devices, ("x", "x"))
+
+
+def test_equal_meshes_and_equal_specs_are_one_object():
+    assert Mesh(DEVICES, "x") is Mesh(np.array(DEVICES), ("x",))
+    assert P((), "x", ("y",)) is P(None, "x", "y") is not P(None, "x")
+    with pytest.raises(TypeError, match="has no subclasses"):
+        type("Mine", (PartitionSpec,), {})
+
+
+def test_threads_enter_and_leave_one_mesh_in_any_order():
+    entered, left = threading.Event(), threading.Event()
+
+    def other():
+        with MESH:
+            entered.set()
+            left.wait(60)
+            return current_mesh()
+
+    with ThreadPoolExecutor(1) as pool:
+        with MESH:
+            found = pool.submit(other)
+            assert entered.wait(60)
+        left.set()
+        assert found.result() is MESH and current_mesh() is None
 
 
 def test_the_current_mesh_follows_with_blocks():

@@ -6,6 +6,7 @@ import pytest
 
 import purax
 from purax import float0
+from purax import ad
 from purax import numpy as pnp
 from purax.transforms.vjp import NotNeeded
 
@@ -129,3 +130,15 @@ def test_the_two_halves_of_a_derivative_compile_once_each():
         found = backward(residuals, (scale * pnp.ones((2, 3)), 0.0))
         np.testing.assert_allclose(found[0], expected(scale, 0.0)[0], rtol=1e-4, atol=1e-5)
     assert len(traces) == 1
+
+
+def test_a_cotangent_that_is_not_wanted_is_not_computed():
+    x, y, w = pnp.arange(3.0), pnp.ones(3), pnp.float32(2)
+    _, pull = purax.vjp(lambda x, y, w: {"a": pnp.sin(x) * y["b"] * w}, x, {"b": y}, w)
+    chosen = pull.with_refs(ad.DontWant(), ad.GradValue(), ad.DontWant())
+    step = purax.jit(lambda c: chosen({"a": c}))
+    first, second, third = step(y)
+    assert first == third == ad.DidntWant()
+    np.testing.assert_allclose(second["b"], 2 * np.sin(x), rtol=1e-6)
+    assert len(step.trace(y).jaxpr.eqns) <= 3 < len(purax.make_jaxpr(lambda c: pull({"a": c}))(y).eqns)
+    np.testing.assert_allclose(pull({"a": y})[0], 2 * np.cos(x), rtol=1e-6)
