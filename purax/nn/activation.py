@@ -109,7 +109,28 @@ def gelu(x: Any, approximate: bool = True) -> Any:
 @jit
 def squareplus(x: Any, b: Any = 4) -> Any:
     """(x + sqrt(x**2 + b)) / 2."""
-    return (x + pnp.sqrt(pnp.square(x) + b)) / 2
+    check_arraylike("squareplus", x)
+    return _squareplus(*promote_dtypes_inexact(x, b))
+
+
+@custom_jvp
+def _squareplus(x: Any, b: Any) -> Any:
+    root = _root(x, b)
+    # The second form of the function does not cancel where x is negative.
+    return pnp.where(x < 0, b / (root - x), x + root) / 2
+
+
+def _root(x: Any, b: Any) -> Any:
+    """sqrt(x**2 + b), where x**2 may overflow."""
+    size = pnp.abs(x)
+    longer = pnp.maximum(size, 1)
+    return pnp.where(size > 1, longer * pnp.sqrt(1 + b / longer / longer), pnp.sqrt(pnp.square(x) + b))
+
+
+_squareplus.defjvps(
+    lambda t, y, x, b: t * pnp.where(pnp.isinf(x), (x > 0).astype(x.dtype), y / _root(x, b)),
+    lambda t, y, x, b: t / (4 * _root(x, b)),
+)
 
 
 @jit
@@ -136,7 +157,8 @@ def sparse_sigmoid(x: Any) -> Any:
 def mish(x: Any) -> Any:
     """x tanh(softplus(x))."""
     x = _inexact("mish", x)
-    return x * pnp.tanh(softplus(x))
+    near = pnp.where(x < -1000, -1000, x)  # beyond, x exp(x) is 0 in every dtype
+    return pnp.where(x > 20, x, near * pnp.tanh(softplus(near)))  # from 20 on, the second factor rounds to 1
 
 
 @jit
