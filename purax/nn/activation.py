@@ -117,7 +117,7 @@ def squareplus(x: Any, b: Any = 4) -> Any:
 def _squareplus(x: Any, b: Any) -> Any:
     root = _root(x, b)
     # The second form of the function does not cancel where x is negative.
-    return pnp.where(x < 0, b / (root - x), x + root) / 2
+    return pnp.where(x < 0, b / (2 * (root - x)), x / 2 + root / 2)
 
 
 def _root(x: Any, b: Any) -> Any:
