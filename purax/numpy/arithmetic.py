@@ -35,6 +35,7 @@ from purax.numpy.promotion import (
     promote_dtypes_inexact,
     promote_shapes,
 )
+from purax.primitives.complex_edges import with_sign_of
 
 __all__ = [
     "add", "arctan2", "atan2", "copysign", "divide", "divmod", "float_power", "floor_divide", "fmax", "fmin", "fmod", "gcd",
@@ -395,18 +396,7 @@ def hypot(x1: Any, x2: Any, /) -> Any:
     return _hypot_of(x1, x2)
 
 
-def _copysign(x: Any, y: Any) -> Any:
-    return ops.select_n(ops.ne(sign_bit(x), sign_bit(y)), x, ops.neg(x))
-
-
-def sign_bit(x: Any) -> Any:
-    """Whether the sign bit of each float is set."""
-    integers = np.dtype(f"int{dtypes.itemsize_bits(x.aval.dtype)}")
-    bits = ops.bitcast_convert_type(x, integers)
-    return ops.lt(bits, ops.full_like(bits, 0))
-
-
-_copysign_of = Binary("copysign", _by_kind("copysign", _copysign, _copysign), inexact)
+_copysign_of = Binary("copysign", _by_kind("copysign", with_sign_of, with_sign_of), inexact)
 
 
 def copysign(x1: Any, x2: Any, /) -> Any:

@@ -22,7 +22,7 @@ from purax import dtypes, errors
 from purax.core.aval import unwrapped
 from purax.numpy import _ops as ops
 from purax.numpy.alias import alias
-from purax.numpy.arithmetic import ldexp, sign_bit
+from purax.numpy.arithmetic import ldexp
 from purax.numpy.promotion import (
     as_operand,
     check_arraylike,
@@ -30,6 +30,7 @@ from purax.numpy.promotion import (
     promote_dtypes_inexact,
     refuse,
 )
+from purax.primitives.complex_edges import sign_bit
 
 __all__ = [
     "abs",
@@ -166,7 +167,10 @@ def log10(x: Any, /) -> Any:
 
 def _scaled_log(name: str, x: Any, unit: float) -> Any:
     y = ops.log(_inexact(name, x))
-    return ops.div(y, ops.full_like(y, unit))
+    if not dtypes.is_complex(y.aval.dtype):
+        return ops.div(y, ops.full_like(y, unit))
+    re, im = ops.real(y), ops.imag(y)  # a quotient of complex numbers would be NaN where a part is infinite
+    return ops.complex(ops.div(re, ops.full_like(re, unit)), ops.div(im, ops.full_like(im, unit)))
 
 
 def sqrt(x: Any, /) -> Any:

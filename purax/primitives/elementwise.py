@@ -22,7 +22,7 @@ import numpy as np
 
 from purax import dtypes
 from purax.core.trace import aval_of
-from purax.primitives import cast, operands, shape
+from purax.primitives import cast, complex_edges, operands, shape
 from purax.primitives.base import is_linear
 from purax.primitives.family import (
     ARITHMETIC,
@@ -238,6 +238,7 @@ def _lower_sign(b: Any, ins: Any, outs: Any) -> list[Any]:
 sign_p = Elementwise("sign", ARITHMETIC, _lower_sign, widened(_sign), None, exact=on(HOST))
 abs_p = Elementwise(
     "abs", SIGNED_OR_INEXACT, "stablehlo.abs", np.abs, _abs_tangent, result=dtypes.real_dtype, exact=on(HOST), ufunc=np.abs,
+    edges=complex_edges.size,
 )  # fmt: skip
 floor_p = Elementwise("floor", FLOAT, "stablehlo.floor", np.floor, None, exact=on(HOST_FLOAT), ufunc=np.floor)
 ceil_p = Elementwise("ceil", FLOAT, "stablehlo.ceil", np.ceil, None, exact=on(HOST_FLOAT), ufunc=np.ceil)

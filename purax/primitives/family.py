@@ -160,12 +160,15 @@ class Elementwise(Primitive):
         See `Primitive`.
     ufunc : numpy.ufunc, optional
         What computes the operation on the host where it is exact.
+    edges : callable, optional
+        A formula of operand and result that mends what the operation gives of complex numbers with parts that are 0, inf or NaN.
     """
 
     def __init__(
         self, name: str, accepts: Kinds | tuple[Kinds, ...], hlo: str | Callable[..., Any], numpy: Callable[..., Any],
         *tangents: Callable[..., Any] | None, result: Callable[[Any], Any] | None = None,
         transposed: Callable[..., Any] | None = None, exact: Any = False, ufunc: Any = None,
+        edges: Callable[[Any, Any], Any] | None = None,
     ) -> None:  # fmt: skip
         self.accepts = accepts if isinstance(accepts, tuple) else (accepts,)
         self.hlo = hlo
@@ -178,6 +181,7 @@ class Elementwise(Primitive):
         self.result = result
         self.exact = exact
         self.ufunc = ufunc
+        self.edges = edges
         if transposed is not None:
             self.transposed = transposed
             self.transpose = self._transpose
@@ -234,6 +238,13 @@ class Elementwise(Primitive):
         return self.bind(*aligned, **params), (dim,)
 
     def lower(self, b: Any, ins: Any, outs: Any, **params: Any) -> list[Any]:
+        """The row's operation; of complex numbers with its edges mended."""
+        results = self._operation(b, ins, outs, **params)
+        if self.edges is None or not dtypes.is_complex(ins[0].dtype):
+            return results
+        return b.inline(self.edges, [*ins, *results])  # type: ignore[no-any-return]
+
+    def _operation(self, b: Any, ins: Any, outs: Any, **params: Any) -> list[Any]:
         """One operation, or the row's own rule (which needs no hint of accuracy: it is accurate)."""
         accuracy = params.pop("accuracy", None)
         if callable(self.hlo):

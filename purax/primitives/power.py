@@ -17,7 +17,7 @@ import numpy as np
 from purax import dtypes, errors
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
-from purax.primitives import base, cast, comparison, operands, shape, transcendental
+from purax.primitives import base, cast, comparison, complex_edges, operands, shape, transcendental
 from purax.primitives.elementwise import div, mul, square, strong_mul, strong_product, sub
 from purax.primitives.family import (
     ARITHMETIC,
@@ -38,7 +38,7 @@ __all__ = [
 
 sqrt_p = Elementwise(
     "sqrt", INEXACT, "stablehlo.sqrt", np.sqrt, lambda t, y, x: strong_mul(t, div(0.5, y)),
-    exact=on(HOST_FLOAT), ufunc=np.sqrt,
+    exact=on(HOST_FLOAT), ufunc=np.sqrt, edges=complex_edges.mended(complex_edges.sqrt),
 )  # fmt: skip
 rsqrt_p = Elementwise(
     "rsqrt", INEXACT, "stablehlo.rsqrt", widened(lambda x: 1 / np.sqrt(x)),

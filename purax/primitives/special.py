@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
+from purax.core.trace import aval_of
 from purax.lazy import lazy
-from purax.primitives import elementwise, incomplete, operands, shape
+from purax.primitives import cast, elementwise, incomplete, operands, shape
 from purax.primitives.elementwise import add, div, exp, log, mul, neg, select, strong_mul, strong_product, sub
 from purax.primitives.family import FLOAT, Elementwise, inline, widened
 
@@ -115,9 +116,39 @@ polygamma_p = Elementwise(
     lambda t, y, m, x: strong_mul(t, polygamma(add(m, 1), x)),
 )  # fmt: skip
 zeta_p = Elementwise(
-    "zeta", (FLOAT, FLOAT), _chlo("zeta", dtypes.float64), widened(_zeta), no_derivative("zeta", "x"),
+    "zeta", (FLOAT, FLOAT), _chlo("zeta", dtypes.float64), widened(_zeta),
+    lambda t, y, s, q: strong_mul(t, _zeta_slope(s, q)),
     lambda t, y, s, q: strong_mul(t, neg(strong_product(s, zeta(add(s, 1), q)))),
 )  # fmt: skip
+
+# B_2j / (2j)!
+_CORRECTIONS = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600)
+
+
+def _zeta_slope(s: Any, q: Any) -> Any:
+    """Minus the sum of log(q + k) (q + k)^-s, in float64, by Euler and Maclaurin's formula.
+
+    That is, with w = q + 12 and p = w^-s: the first terms, p / 2 and the integral w p / (s - 1) for the others, and corrections
+    B_2j / (2j)! s (s + 1) ... (s + 2j - 2) p w^(1 - 2j), each differentiated to s.
+    """
+    dtype = aval_of(s).dtype
+    s, q = (cast.convert_element_type(x, dtypes.float64) for x in (s, q))
+    w = add(q, 12)
+    size = log(w)
+    power = exp(neg(mul(s, size)))
+    above = div(1, sub(s, 1))
+    total = neg(mul(power, add(mul(size, 0.5), mul(mul(w, above), add(size, above)))))
+    for k in range(12):
+        near = log(add(q, k))
+        total = sub(total, mul(near, exp(neg(mul(s, near)))))
+    factor, growth = div(mul(s, power), w), sub(div(1, s), size)  # of a correction, and its logarithmic derivative
+    for j, correction in enumerate(_CORRECTIONS, 1):
+        total = add(total, mul(mul(factor, growth), correction))
+        one, two = add(s, 2 * j - 1), add(s, 2 * j)
+        factor = div(div(mul(mul(factor, one), two), w), w)
+        growth = add(growth, add(div(1, one), div(1, two)))
+    return cast.convert_element_type(total, dtype)
+
 
 # --- modified Bessel functions --------------------------------------------------------------------------------------
 

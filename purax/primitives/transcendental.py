@@ -19,7 +19,8 @@ import numpy as np
 from purax import dtypes
 from purax.core.trace import aval_of
 from purax.lazy import lazy
-from purax.primitives import cast, elementwise, operands, shape
+from purax.primitives import cast, complex_edges, elementwise, operands, shape
+from purax.primitives.complex_edges import by_parts, mended, turned
 from purax.primitives.elementwise import strong_mul, strong_product
 from purax.primitives.family import INEXACT, AccuracyMode, Elementwise, Tolerance, inline, widened
 
@@ -91,26 +92,12 @@ def _lower_atanh(b: Any, ins: Any, outs: Any) -> list[Any]:
     return [b.emit(f"chlo.atanh {x} : {x.hlo} -> {out.hlo}", out)]
 
 
-def _parts(formula: Any) -> Any:
-    """A function of a complex number from its parts: `formula(a, b)` gives those of the result."""
-
-    def compute(x: Any) -> Any:
-        return elementwise.complex(*formula(elementwise.real(x), elementwise.imag(x)))
-
-    return compute
-
-
-def _times(zero: Any, x: Any) -> Any:
-    """`zero * x`, 0 where the first factor is though the other overflows."""
-    return elementwise.strong_mul(zero, x)
-
-
 def _lower_by_parts(operation: str, formula: Any) -> Any:
     """The StableHLO operation for floats; for complex numbers a formula, where the compiler's loses small parts."""
 
     def lower(b: Any, ins: Any, outs: Any) -> list[Any]:
         if dtypes.is_complex(outs[0].dtype):
-            return b.inline(_parts(formula), ins)
+            return b.inline(by_parts(formula), ins)
         return [b.emit(f"{operation} {ins[0]} : {outs[0].hlo}", outs[0])]
 
     return lower
@@ -118,25 +105,29 @@ def _lower_by_parts(operation: str, formula: Any) -> Any:
 
 def _formulas(formula: Any, parts: Any) -> Any:
     """A formula for floats and one for the parts of complex numbers."""
-    write, write_parts = inline(formula), inline(_parts(parts))
+    write, write_parts = inline(formula), inline(by_parts(parts))
     return lambda b, ins, outs: (write_parts if dtypes.is_complex(outs[0].dtype) else write)(b, ins, outs)
 
 
-exp_p = Elementwise("exp", INEXACT, "stablehlo.exponential", widened(np.exp), lambda t, y, x: strong_mul(t, y))
+exp_p = Elementwise(
+    "exp", INEXACT, "stablehlo.exponential", widened(np.exp), lambda t, y, x: strong_mul(t, y),
+    edges=mended(complex_edges.exp),
+)  # fmt: skip
 exp2_p = Elementwise(
     "exp2", INEXACT, inline(lambda x: _exp2_formula(x)), widened(np.exp2),
     lambda t, y, x: strong_mul(t, elementwise.mul(y, LN_2)),
 )  # fmt: skip
 expm1_p = Elementwise(
     "expm1", INEXACT, "stablehlo.exponential_minus_one", widened(np.expm1),
-    lambda t, y, x: strong_mul(t, elementwise.add(y, _one(y))),
+    lambda t, y, x: strong_mul(t, elementwise.add(y, _one(y))), edges=mended(complex_edges.expm1),
 )  # fmt: skip
 log_p = Elementwise(
-    "log", INEXACT, "stablehlo.log", widened(np.log), lambda t, y, x: strong_mul(t, elementwise.reciprocal(x))
+    "log", INEXACT, "stablehlo.log", widened(np.log), lambda t, y, x: strong_mul(t, elementwise.reciprocal(x)),
+    edges=mended(complex_edges.log),
 )
 log1p_p = Elementwise(
     "log1p", INEXACT, _lower_log1p, widened(_log1p),
-    lambda t, y, x: strong_mul(t, elementwise.reciprocal(elementwise.add(x, _one(x)))),
+    lambda t, y, x: strong_mul(t, elementwise.reciprocal(elementwise.add(x, _one(x)))), edges=mended(complex_edges.log),
 )  # fmt: skip
 logistic_p = Elementwise(
     "logistic", INEXACT, _lower_logistic, widened(_logistic),
@@ -145,42 +136,43 @@ logistic_p = Elementwise(
 
 sin_p = Elementwise(
     "sin", INEXACT,
-    _lower_by_parts("stablehlo.sine", lambda a, b: (_times(sin(a), cosh(b)), _times(sinh(b), cos(a)))),
-    widened(np.sin), lambda t, y, x: strong_mul(t, cos(x)),
+    _lower_by_parts("stablehlo.sine", complex_edges.sin), widened(np.sin), lambda t, y, x: strong_mul(t, cos(x)),
 )  # fmt: skip
 cos_p = Elementwise(
     "cos", INEXACT,
-    _lower_by_parts("stablehlo.cosine", lambda a, b: (_times(cos(a), cosh(b)), _times(elementwise.neg(sin(a)), sinh(b)))),
-    widened(np.cos), lambda t, y, x: strong_mul(t, elementwise.neg(sin(x))),
+    _lower_by_parts("stablehlo.cosine", complex_edges.cos), widened(np.cos), lambda t, y, x: strong_mul(t, elementwise.neg(sin(x))),
 )  # fmt: skip
 tan_p = Elementwise(
     "tan", INEXACT, "stablehlo.tan", widened(np.tan),
     lambda t, y, x: strong_mul(t, elementwise.add(_one(y), elementwise.square(y))),
+    edges=mended(turned(complex_edges.tanh)),
 )  # fmt: skip
 asin_p = Elementwise(
     "asin", INEXACT, "chlo.asin", widened(np.arcsin),
     lambda t, y, x: strong_mul(t, elementwise.rsqrt(_one_minus_square(x))),
+    edges=mended(turned(complex_edges.asinh)),
 )  # fmt: skip
 acos_p = Elementwise(
     "acos", INEXACT, "chlo.acos", widened(np.arccos),
-    lambda t, y, x: strong_mul(t, elementwise.neg(elementwise.rsqrt(_one_minus_square(x)))),
+    lambda t, y, x: strong_mul(t, elementwise.neg(elementwise.rsqrt(_one_minus_square(x)))), edges=mended(complex_edges.acos),
 )  # fmt: skip
 atan_p = Elementwise(
     "atan", INEXACT, "chlo.atan", widened(np.arctan),
     lambda t, y, x: strong_mul(t, elementwise.reciprocal(elementwise.add(_one(x), elementwise.square(x)))),
+    edges=mended(turned(complex_edges.atanh)),
 )  # fmt: skip
 
 sinh_p = Elementwise(
     "sinh",
     INEXACT,
-    _formulas(lambda x: _sinh_formula(x), lambda a, b: (_times(cos(b), sinh(a)), _times(sin(b), cosh(a)))),
+    _formulas(lambda x: _sinh_formula(x), complex_edges.sinh),
     widened(np.sinh),
     lambda t, y, x: strong_mul(t, cosh(x)),
 )
 cosh_p = Elementwise(
     "cosh",
     INEXACT,
-    _formulas(lambda x: _cosh_formula(x), lambda a, b: (_times(cos(b), cosh(a)), _times(sin(b), sinh(a)))),
+    _formulas(lambda x: _cosh_formula(x), complex_edges.cosh),
     widened(np.cosh),
     lambda t, y, x: strong_mul(t, sinh(x)),
 )
@@ -190,16 +182,19 @@ tanh_p = Elementwise(
     "stablehlo.tanh",
     widened(np.tanh),
     lambda t, y, x: elementwise.mul(t, _one_minus_square(y, elementwise.mul)),
+    edges=mended(complex_edges.tanh),
 )
 asinh_p = Elementwise(
     "asinh", INEXACT, "chlo.asinh", widened(np.arcsinh),
     lambda t, y, x: strong_mul(t, elementwise.rsqrt(elementwise.add(elementwise.square(x), _one(x)))),
+    edges=mended(complex_edges.asinh),
 )  # fmt: skip
 acosh_p = Elementwise(
     "acosh", INEXACT, "chlo.acosh", widened(np.arccosh),
     lambda t, y, x: strong_mul(
         t, strong_product(elementwise.rsqrt(elementwise.sub(x, _one(x))), elementwise.rsqrt(elementwise.add(x, _one(x))))
     ),
+    edges=mended(complex_edges.acosh),
 )  # fmt: skip
 atanh_p = Elementwise(
     "atanh",
@@ -207,6 +202,7 @@ atanh_p = Elementwise(
     _lower_atanh,
     widened(np.arctanh),
     lambda t, y, x: strong_mul(t, elementwise.reciprocal(_one_minus_square(x))),
+    edges=mended(complex_edges.atanh),
 )
 
 
@@ -247,7 +243,7 @@ def _exp2_formula(x: Any) -> Any:
     """2^x = exp(f ln 2) 2^n for the nearest integer n: x ln 2 alone would lose digits as x grows."""
     aval = aval_of(x)
     if dtypes.is_complex(aval.dtype):
-        return exp(elementwise.mul(x, LN_2))
+        return exp(by_parts(lambda a, b: (elementwise.mul(a, LN_2), elementwise.mul(b, LN_2)))(x))
     limit = 127 if aval.dtype == np.float32 else 1023
     whole = elementwise.round(x, elementwise.RoundingMethod.TO_NEAREST_EVEN)
     part = elementwise.select(elementwise.eq(x, whole), shape.full_like(x, 0), elementwise.sub(x, whole))

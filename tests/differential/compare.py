@@ -59,6 +59,8 @@ def dtype_fault(got: np.ndarray, want: np.ndarray, entry: Entry, arguments: Any,
     if len(given) == 1:
         (dtype,) = given
         allowed = {dtype, np.ones((), dtype).real.dtype}
+        if entry.inexact and any(kind_of(x.dtype) in "iu" for x in arrays_in(arguments)):
+            allowed.add(expected)  # integers become numbers of the default dtype, which may be the wider one
         if got.dtype not in allowed and not (kinds[1] == "c" and dtype.kind != "c"):
             return f"dtype {got.dtype} of a result of {dtype}"
     return None
@@ -77,7 +79,8 @@ def value_fault(got: np.ndarray, want: np.ndarray, entry: Entry, arguments: Any)
         rounded = want.astype(got.dtype).astype(wide)
         got = got.astype(wide)
         sizes = [np.abs(x[np.isfinite(x)]).max(initial=0) for x in (*numbers(arguments), rounded)]
-        bound = float(info.eps) * (entry.ulps * np.abs(rounded) + entry.absolute * max(sizes)) + float(info.tiny)
+        largest = max(entry.scale, *sizes)
+        bound = float(info.eps) * (entry.ulps * np.abs(rounded) + entry.absolute * largest) + float(info.tiny)
         finite = np.isfinite(rounded)
         near = np.abs(got - rounded) <= bound
         if wide is np.float64:

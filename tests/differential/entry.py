@@ -40,6 +40,8 @@ class Entry:
         How far off a finite result may be, in units of the last place of its dtype.
     absolute : float
         The same relative to the largest number among arguments and results, where sums cancel.
+    scale : float
+        The size of terms that cancel within the function, where no argument or result is as large.
     widen : bool
         Whether the reference gets 64-bit numbers: the right answer, where NumPy's own is rounded on the way.
     inexact : bool
@@ -58,6 +60,7 @@ class Entry:
     view: Callable[..., Any] = lambda out, *args, **kwargs: out
     ulps: float = 32
     absolute: float = 0
+    scale: float = 0
     widen: bool = True
     inexact: bool = False
     compiled: bool = True

@@ -146,15 +146,15 @@ def counted(d: Drawer) -> Call:
 
 
 def heaps(d: Drawer) -> Call:
-    """Numbers that are sorted into bins."""
+    """Numbers that are sorted into bins, of an odd number: equal ones lie in the middle of the range, up to rounding."""
     x = d.array("if", d.shape(0, 2), low=-2, high=3, special=False, dtype=d.one_of(np.float32, np.int32))
-    bins = d.one_of(4, 1, np.array([-1, 0, 2, 5], np.float32))
+    bins = d.one_of(5, 1, np.array([-1, 0, 2, 5], np.float32))
     return call(x, bins=bins, range=d.one_of(None, (-2, 2)))
 
 
 def heaps_in_a_plane(d: Drawer) -> Call:
-    """Pairs of numbers that are sorted into bins."""
-    return call(*(d.array(shape=(5,), dtype=np.float32, special=False) for _ in range(2)), bins=d.one_of(3, [2, 4]))
+    """Pairs of numbers that are sorted into bins, whose number is odd as in `heaps`."""
+    return call(*(d.array(shape=(5,), dtype=np.float32, special=False) for _ in range(2)), bins=d.one_of(3, [1, 5]))
 
 
 def unique(d: Drawer) -> Call:
@@ -294,8 +294,10 @@ ENTRIES: dict[str, Entry] = {
     "unique": Entry(unique, compiled=False),
     **{
         f"unique_{name}": Entry(lambda d: call(d.array("biuf", low=0, high=2)), compiled=False)
-        for name in "all counts inverse values".split()
+        for name in "all counts inverse".split()
     },
+    # NumPy gives these in any order.
+    "unique_values": Entry(lambda d: call(d.array("biuf", low=0, high=2)), view=lambda out, x: np.sort(out), compiled=False),
     **{name: sets() for name in "union1d intersect1d setdiff1d setxor1d".split()},
     "isin": Entry(members),
     "interp": Entry(points_of_a_line, absolute=64),

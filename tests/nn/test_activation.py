@@ -79,6 +79,19 @@ def test_parameters_shape_the_curves():
     np.testing.assert_allclose(nn.squareplus(x, 0.0), [0, 3], atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("f", [nn.mish, nn.squareplus])
+def test_smooth_steps_and_their_slopes_are_those_of_relu_far_out(f, dtype):
+    x = np.array([-np.inf, np.finfo(dtype).min, np.finfo(dtype).max, np.inf, np.nan], dtype)
+    np.testing.assert_allclose(f(x), np.maximum(x, 0), rtol=0, atol=2e-5)  # squareplus is 1 / |x| beside it
+    np.testing.assert_array_equal(purax.vmap(purax.grad(f))(x), np.array([0, 0, 1, 1, np.nan], dtype))
+
+
+def test_squareplus_does_not_cancel():
+    np.testing.assert_allclose(nn.squareplus(np.float32([-1e4, -300.0])), [1e-4, 1 / 300.00333], rtol=1e-6)
+    np.testing.assert_allclose(purax.grad(nn.squareplus, 1)(-2.0, 1.0), 1 / (4 * np.sqrt(5)), rtol=1e-6)
+
+
 def test_glu_gates_the_first_half_by_the_second():
     x = np.float32([[1, 2, 0, -1]])
     np.testing.assert_allclose(nn.glu(x), [[0.5, 2 * scipy.special.expit(-1)]], rtol=1e-6)

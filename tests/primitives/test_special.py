@@ -25,7 +25,7 @@ UNARY = [
 BINARY = [
     (special.igamma_p, POSITIVE, OTHER, (1,)), (special.igammac_p, POSITIVE, OTHER, (1,)),
     (special.igamma_grad_a_p, POSITIVE, OTHER, (1,)), (special.random_gamma_grad_p, POSITIVE, OTHER, ()),
-    (special.zeta_p, POSITIVE + 1, OTHER, (1,)), (special.polygamma_p, ORDER, POSITIVE, (1,)),
+    (special.zeta_p, POSITIVE + 1, OTHER, (0, 1)), (special.polygamma_p, ORDER, POSITIVE, (1,)),
 ]  # fmt: skip
 
 SAMPLES = [
@@ -159,8 +159,21 @@ def test_the_gamma_family_differentiates_into_itself():
 def test_derivatives_without_a_closed_form_say_so():
     with pytest.raises(errors.MissingRuleError, match="betainc_slope with respect to a"):
         purax.grad(purax.grad(special.betainc))(1.0, 2.0, 0.5)
-    with pytest.raises(errors.MissingRuleError, match="zeta with respect to x"):
-        purax.grad(special.zeta)(2.0, 1.0)
+
+
+def test_zeta_is_differentiable_in_its_exponent():
+    s, q = (x.ravel() for x in np.meshgrid([1.05, 1.5, 4.0, 30.0], [0.1, 1.0, 7.5, 200.0]))
+    k = np.arange(20_000.0)[:, None]
+    place = q + k
+    end = q + 20_000.0  # the sum to here, the integral from here on, half a term
+    rest = end ** (1 - s) / (s - 1) * (np.log(end) + 1 / (s - 1)) + 0.5 * np.log(end) * end**-s
+    want = -(np.log(place) * place**-s).sum(0) - rest
+    with purax.enable_x64(True):
+        slope = purax.vmap(purax.grad(special.zeta))
+        np.testing.assert_allclose(slope(s, q), want, rtol=1e-9)
+        turn = purax.vmap(purax.grad(purax.grad(special.zeta)))(s, q)
+        np.testing.assert_allclose(turn, (slope(s + 1e-5, q) - slope(s - 1e-5, q)) / 2e-5, rtol=1e-5)
+    np.testing.assert_allclose(slope(s.astype(np.float32), q.astype(np.float32)), want, rtol=1e-4, atol=1e-30)
 
 
 @pytest.mark.parametrize("operand", [0, 1])

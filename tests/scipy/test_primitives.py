@@ -40,7 +40,6 @@ SAMPLES = [
     *[Sample(p, (POSITIVE[:0], OTHER[:0]), differentiable=()) for p, _ in BINARY[:1]],
     *[Sample(p, (x,), {"cosine": c}, tolerance=2e-5) for p, x in ((integrals.sici_p, POSITIVE), (error_functions.fresnel_p, X)) for c in (False, True)],
     Sample(integrals.expn_p, (np.array([[0, 1, 2], [3, 4, 1]], np.float32), POSITIVE), differentiable=(1,), tolerance=2e-5),
-    Sample(gammas.zeta_p, (POSITIVE + 1, OTHER), tolerance=2e-5),
     *(Sample(gammas.riemann_zeta_p, (x,), tolerance=2e-5) for x in (POSITIVE + 1, -POSITIVE)),
     Sample(error_functions.wofz_p, (on_plane(2, 3),), tolerance=2e-5),
     Sample(gammas.gamma_p, (on_plane(3),), tolerance=2e-5),

@@ -337,33 +337,7 @@ def zeta(x: Any, q: Any = None) -> Any:
     """
     if q is None:
         return apply(riemann_zeta_p, x)
-    return apply(zeta_p, x, q)
-
-
-def _euler_maclaurin(s: Any, q: Any) -> Any:
-    """Hurwitz's sum: its first terms, the integral of the others, and corrections to that."""
-    start = q + 12
-    total = 0.5 * start**-s + start ** (1 - s) / (s - 1)
-    for k in range(12):
-        total = total + (q + k) ** -s
-    factor = start ** (-s - 1) * s
-    for j, correction in enumerate(STIRLING, 1):
-        # B_2j / (2j)! s (s + 1) ... (s + 2j - 2) start^(1 - s - 2j)
-        total = total + correction / math.factorial(2 * j - 2) * factor
-        factor = factor * (s + 2 * j - 1) * (s + 2 * j) / (start * start)
-    return total
-
-
-def _zeta_slope(s: Any, q: Any) -> Any:
-    """Derivative of zeta to its exponent."""
-    return jvp(lambda s: _euler_maclaurin(s, q), (s,), (pnp.ones_like(s),))[1]
-
-
-zeta_p: Elementwise = Elementwise(
-    "hurwitz_zeta", (FLOAT, FLOAT), double(special.zeta), _numpy("zeta"),
-    lambda t, y, s, q: strong_mul(t, in_double(_zeta_slope)(s, q)),
-    lambda t, y, s, q: strong_mul(t, -s * zeta_p.bind1(s + 1, q)),
-)  # fmt: skip
+    return apply(special.zeta_p, x, q)
 
 
 def _alternating_weights(size: int) -> tuple[float, ...]:
@@ -386,7 +360,7 @@ def _riemann_formula(s: Any) -> Any:
     for k, weight in enumerate(_alternating_weights(24)):
         total = total + weight * pnp.exp(-inner * math.log(k + 1))
     value = pnp.where(
-        large, zeta_p.bind1(pnp.where(large, right, 2), pnp.ones_like(s)), total / -pnp.expm1((1 - inner) * math.log(2))
+        large, special.zeta_p.bind1(pnp.where(large, right, 2), pnp.ones_like(s)), total / -pnp.expm1((1 - inner) * math.log(2))
     )
     sine = pnp.sin((math.pi / 2) * pnp.fmod(pnp.where(left, s, 0), 4.0))
     sine = pnp.where(pnp.fmod(s, 2.0) == 0, 0, sine)
