@@ -242,7 +242,7 @@ class Elementwise(Primitive):
         results = self._operation(b, ins, outs, **params)
         if self.edges is None or not dtypes.is_complex(ins[0].dtype):
             return results
-        return b.inline(self.edges, [*ins, *results])  # type: ignore[no-any-return]
+        return b.inline(self.edges, [*ins, *results])
 
     def _operation(self, b: Any, ins: Any, outs: Any, **params: Any) -> list[Any]:
         """One operation, or the row's own rule (which needs no hint of accuracy: it is accurate)."""

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 import purax
-from purax import float0
-from purax import ad
+from purax import ad, float0
 from purax import numpy as pnp
 from purax.transforms.vjp import NotNeeded
 
