@@ -98,11 +98,11 @@ class Jaxpr:
 
     __slots__ = (
         "__weakref__",
+        "_has_keys",
         "constvars",
         "derived",
         "effects",
         "eqns",
-        "has_keys",
         "invars",
         "name",
         "names",
@@ -119,23 +119,31 @@ class Jaxpr:
         self.eqns = eqns
         self.names = names
         self.name = name
-        self.effects = _NO_EFFECTS.union(*(e.effects for e in eqns if e.effects)) if eqns else _NO_EFFECTS
-        self.has_keys = any(
-            isinstance(v.aval.dtype, dtypes.KeyDtype)
-            for vs in (invars, constvars, *(e.outvars for e in eqns))
-            for v in vs
-        ) or any(e.primitive.types_axes and any(map(_holds_keys, e.params.values())) for e in eqns)
+        effects = [e.effects for e in eqns if e.effects]
+        self.effects = _NO_EFFECTS.union(*effects) if effects else _NO_EFFECTS
+        self._has_keys: bool | None = None
         self.derived: dict[Any, Any] = {}  # what transformations made of this jaxpr, by (transformation, static data)
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether there are keys of random numbers in it, which are words to a compiler."""
+        if self._has_keys is None:
+            self._has_keys = any(
+                isinstance(v.aval.dtype, dtypes.KeyDtype)
+                for vs in (self.invars, self.constvars, *(e.outvars for e in self.eqns))
+                for v in vs
+            ) or any(e.primitive.types_axes and any(map(_holds_keys, e.params.values())) for e in self.eqns)
+        return self._has_keys
 
     @property
     def in_avals(self) -> tuple[Any, ...]:
         """Avals of the inputs."""
-        return tuple(v.aval for v in self.invars)
+        return tuple([v.aval for v in self.invars])
 
     @property
     def out_avals(self) -> tuple[Any, ...]:
         """Avals of the outputs."""
-        return tuple(v.aval for v in self.outvars)
+        return tuple([v.aval for v in self.outvars])
 
     @property
     def jaxpr(self) -> Jaxpr:
@@ -230,14 +238,15 @@ def _structure(jaxpr: Jaxpr) -> Any:
     number: dict[Any, int] = {}
     for var in jaxpr.invars:
         number[var] = len(number)
-    rows: list[Any] = [tuple(v.aval for v in jaxpr.invars)]
+    rows: list[Any] = [*jaxpr.in_avals, None]  # flat, as a tuple of tuples takes longer to make and to compare
     for eqn in jaxpr.eqns:
-        atoms = tuple([number[a] if type(a) is Var else a.key() for a in eqn.invars])
-        outs = []
+        rows.append(eqn.primitive)
+        rows.append(tuple(eqn.params.items()))
+        for a in eqn.invars:
+            rows.append(number[a] if type(a) is Var else a.key())
         for var in eqn.outvars:
             number[var] = len(number)
-            outs.append(var.aval)
-        rows.append((eqn.primitive, tuple(eqn.params.items()), atoms, tuple(outs)))
+            rows.append(var.aval)
     rows.append(tuple([number[a] if type(a) is Var else a.key() for a in jaxpr.outvars]))
     return tuple(rows)
 

@@ -96,11 +96,19 @@ class StageTrace(Trace):
 
     def record(self, primitive: Any, operands: Sequence[Any], params: dict[str, Any]) -> tuple[Any, ...]:
         """Append the equation of a primitive and return tracers of its outputs."""
-        atoms = [x.variable if type(x) is StageTracer and x._trace is self else self.atom(x) for x in operands]
-        avals = primitive.outputs(tuple([a.aval for a in atoms]), params)
+        atoms, types = [], []
+        for x in operands:
+            atom = x.variable if type(x) is StageTracer and x._trace is self else self.atom(x)
+            atoms.append(atom)
+            types.append(atom.aval)
+        avals = primitive.outputs(tuple(types), params)
         source = current_source(4)
-        outvars = [Var(aval) for aval in avals]
         effects = _NO_EFFECTS if primitive.pure else primitive.effects(params)
+        if len(avals) == 1:
+            out = Var(avals[0])
+            self.eqns.append(Equation(atoms, [out], primitive, params, source, effects))
+            return (StageTracer(self, out, source),)
+        outvars = [Var(aval) for aval in avals]
         self.eqns.append(Equation(atoms, outvars, primitive, params, source, effects))
         return tuple([StageTracer(self, var, source) for var in outvars])
 
