@@ -393,6 +393,8 @@ def map_variables(
 def fold_rngs(target: Any, variables: CollectionFilter = True, rngs: Filter = True) -> Any:
     """Give each call of a module keys of its own, as `jit` does: made from the path once, before the call.
 
+    See `purax.linen.lift` for the arguments that its functions share.
+
     Returns
     -------
     as `target`
@@ -443,6 +445,8 @@ def cond(
 
     Both must change the same variables; let submodules initialize by calling both once where `mdl.is_initializing()`.
 
+    See `purax.linen.lift` for the arguments that its functions share.
+
     Parameters
     ----------
     pred : bool[]
@@ -465,6 +469,8 @@ def switch(
     rngs: Filter = True,
 ) -> Any:
     """Call `branches[index](mdl, *operands)`, by a traced index.
+
+    See `purax.linen.lift` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -534,6 +540,8 @@ def vjp(
 ) -> Any:
     """Return `fn(mdl, *primals)` and its pullback, which gives cotangents of the variables and of the primals.
 
+    See `purax.linen.lift` for the arguments that its functions share.
+
     Parameters
     ----------
     fn : callable
@@ -580,6 +588,8 @@ def value_and_grad(
 ) -> Any:
     """Return the scalar `fn(mdl, *primals)` and its gradients with respect to the primals, not to the variables.
 
+    See `purax.linen.lift` for the arguments that its functions share.
+
     Parameters
     ----------
     fn : callable
@@ -607,6 +617,8 @@ def grad(
     rngs: Filter = True,
 ) -> Any:
     """Return the gradients of the scalar `fn(mdl, *primals)` with respect to the primals, not to the variables.
+
+    See `purax.linen.lift` for the arguments that its functions share.
 
     Parameters
     ----------

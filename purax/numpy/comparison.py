@@ -185,7 +185,10 @@ def _all(x: Any) -> Any:
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
-    """Whether two arrays have one shape and equal elements; a boolean array of shape ()."""
+    """Whether two arrays have one shape and equal elements; a boolean array of shape ().
+
+    See `purax.numpy.comparison` for the arguments that its functions share.
+    """
     return _array_equal("array_equal", a1, a2, equal_nan, broadcast=False)
 
 

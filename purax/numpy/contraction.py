@@ -53,7 +53,10 @@ def _contract(a: Any, b: Any, axes: Any, batch: Any, precision: Any, preferred: 
 
 
 def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None) -> Any:
-    """Sum of products over the last axis of `a` and the second to last (or only) axis of `b`; with a scalar, the product."""
+    """Sum of products over the last axis of `a` and the second to last (or only) axis of `b`; with a scalar, the product.
+
+    See `purax.numpy.contraction` for the arguments that its functions share.
+    """
     a, b = _pair("dot", a, b)
     m, n = a.aval.ndim, b.aval.ndim
     if m == 0 or n == 0:
@@ -69,6 +72,8 @@ def matmul(
     a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None, out_sharding: Any = None
 ) -> Any:
     """Matrix product [..., m, k] by [..., k, n]; leading axes broadcast, vectors are rows on the left and columns on the right.
+
+    See `purax.numpy.contraction` for the arguments that its functions share.
 
     Raises
     ------
@@ -169,7 +174,10 @@ def _conjugate(x: Any) -> Any:
 
 
 def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """Sum of products of all elements, those of `a` conjugated."""
+    """Sum of products of all elements, those of `a` conjugated.
+
+    See `purax.numpy.contraction` for the arguments that its functions share.
+    """
     a, b = _pair("vdot", a, b)
     a, b = ops.reshape(_conjugate(a), (a.aval.size,)), ops.reshape(b, (b.aval.size,))
     return _contract(a, b, ((0,), (0,)), ((), ()), precision, preferred_element_type)
@@ -177,6 +185,8 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Sum of products along an axis, the elements of `x1` conjugated; the other axes broadcast.
+
+    See `purax.numpy.contraction` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -208,7 +218,10 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, prefer
 
 
 def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """Sum of products over the last axes of both; with a scalar, the product."""
+    """Sum of products over the last axes of both; with a scalar, the product.
+
+    See `purax.numpy.contraction` for the arguments that its functions share.
+    """
     a, b = _pair("inner", a, b)
     m, n = a.aval.ndim, b.aval.ndim
     axes = ((), ()) if m == 0 or n == 0 else ((m - 1,), (n - 1,))
@@ -233,6 +246,8 @@ def tensordot(
     out_sharding: Any = None,
 ) -> Any:
     """Sum of products over pairs of axes: the last n of `a` with the first n of `b`, or two lists of axes.
+
+    See `purax.numpy.contraction` for the arguments that its functions share.
 
     Parameters
     ----------

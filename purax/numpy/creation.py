@@ -139,6 +139,8 @@ def asarray(
 ) -> Any:
     """As `array`, but an Array that already is what is asked for is returned itself.
 
+    See `purax.numpy.creation` for the arguments that its functions share.
+
     Parameters
     ----------
     a : array-like
@@ -321,17 +323,26 @@ def _size(shape: Any) -> tuple[int, ...]:
 
 
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
-    """Zeros of a shape; of the default float unless `dtype` is given."""
+    """Zeros of a shape; of the default float unless `dtype` is given.
+
+    See `purax.numpy.creation` for the arguments that its functions share.
+    """
     return _constant(shape, 0, dtype, device, out_sharding)
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
-    """Ones of a shape; of the default float unless `dtype` is given."""
+    """Ones of a shape; of the default float unless `dtype` is given.
+
+    See `purax.numpy.creation` for the arguments that its functions share.
+    """
     return _constant(shape, 1, dtype, device, out_sharding)
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
-    """Zeros of a shape: nothing is left uninitialized."""
+    """Zeros of a shape: nothing is left uninitialized.
+
+    See `purax.numpy.creation` for the arguments that its functions share.
+    """
     return _constant(shape, 0, dtype, device, out_sharding)
 
 
@@ -342,6 +353,8 @@ def _constant(shape: Any, value: int, dtype: Any, device: Any, out_sharding: Any
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
     """An array of a shape filled with a value, or with an array that broadcasts to the shape.
+
+    See `purax.numpy.creation` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -365,6 +378,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
     """Zeros of the shape and dtype (and weak type) of `a`, or of the ones given.
 
+    See `purax.numpy.creation` for the arguments that its functions share.
+
     Parameters
     ----------
     a : array
@@ -379,6 +394,8 @@ def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = No
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
     """Ones of the shape and dtype (and weak type) of `a`, or of the ones given.
 
+    See `purax.numpy.creation` for the arguments that its functions share.
+
     Parameters
     ----------
     a : array
@@ -392,6 +409,8 @@ def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = Non
 
 def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """Zeros of the shape and dtype (and weak type) of `prototype`, or of the ones given.
+
+    See `purax.numpy.creation` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -408,6 +427,8 @@ def full_like(
     a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Any:
     """An array of the shape and dtype of `a` (or the ones given) filled with a value.
+
+    See `purax.numpy.creation` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -470,6 +491,8 @@ def arange(
     """Numbers from `start` (default 0) up to `stop`, `stop` left out, in steps of `step` (default 1).
 
     The dtype is that at which the arguments meet; the arguments must be known when traced, since they make the shape.
+
+    See `purax.numpy.creation` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -582,6 +605,8 @@ def linspace(
 
     With `retstep` also the distance of neighbours. Integer dtypes round down.
 
+    See `purax.numpy.creation` for the arguments that its functions share.
+
     Parameters
     ----------
     start, stop : array or scalar
@@ -648,6 +673,8 @@ def logspace(
 ) -> Any:
     """`num` numbers from ``base ** start`` to ``base ** stop``, evenly spaced in the exponent.
 
+    See `purax.numpy.creation` for the arguments that its functions share.
+
     Parameters
     ----------
     start, stop : array or scalar
@@ -677,6 +704,8 @@ def logspace(
 
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     """`num` numbers from `start` to `stop` with a constant quotient; not through 0. Ends are exact.
+
+    See `purax.numpy.creation` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -733,6 +762,8 @@ def _exact_ends(points: Any, start: Any, stop: Any, endpoint: bool) -> Any:
 def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
     """The array whose element at each index is ``function(*index)``; the function is mapped by `vmap`, index by index.
 
+    See `purax.numpy.creation` for the arguments that its functions share.
+
     Parameters
     ----------
     function : callable
@@ -756,6 +787,8 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
     """The elements that a buffer holds; 64-bit data narrows as that of NumPy arrays does.
 
+    See `purax.numpy.creation` for the arguments that its functions share.
+
     Parameters
     ----------
     buffer : object of the buffer protocol
@@ -774,6 +807,8 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
 
 def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
     """Numbers from text.
+
+    See `purax.numpy.creation` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -825,6 +860,8 @@ def fromiter(*args: Any, **kwargs: Any) -> Any:
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
     """The array of an object with `__dlpack__`, without a copy where devices allow.
+
+    See `purax.numpy.creation` for the arguments that its functions share.
 
     Parameters
     ----------

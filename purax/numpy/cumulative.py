@@ -62,12 +62,18 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None
 
 
 def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    """Running sum with NaN counted as 0."""
+    """Running sum with NaN counted as 0.
+
+    See `purax.numpy.cumulative` for the arguments that its functions share.
+    """
     return _cumulate("nancumsum", ops.cumsum, _filled("nancumsum", a, 0), axis, dtype, out)
 
 
 def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-    """Running product with NaN counted as 1."""
+    """Running product with NaN counted as 1.
+
+    See `purax.numpy.cumulative` for the arguments that its functions share.
+    """
     return _cumulate("nancumprod", ops.cumprod, _filled("nancumprod", a, 1), axis, dtype, out)
 
 
@@ -79,6 +85,8 @@ def _filled(name: str, a: Any, value: int) -> Any:
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
     """Running sum along an axis, with a 0 in front if `include_initial`; small integers are widened.
+
+    See `purax.numpy.cumulative` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -101,6 +109,8 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, inc
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
     """Running product along an axis, with a 1 in front if `include_initial`; small integers are widened.
+
+    See `purax.numpy.cumulative` for the arguments that its functions share.
 
     Parameters
     ----------

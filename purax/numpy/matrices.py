@@ -83,12 +83,18 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = N
 
 
 def identity(n: Any, dtype: Any = None) -> Any:
-    """The (n, n) identity matrix; of the default float by default."""
+    """The (n, n) identity matrix; of the default float by default.
+
+    See `purax.numpy.matrices` for the arguments that its functions share.
+    """
     return eye(n, dtype=dtype)
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
-    """The (N, M) matrix with ones on and below diagonal `k`; of the default float by default."""
+    """The (N, M) matrix with ones on and below diagonal `k`; of the default float by default.
+
+    See `purax.numpy.matrices` for the arguments that its functions share.
+    """
     rows = _length("tri", "N", N)
     columns = rows if M is None else _length("tri", "M", M)
     dtype = dtypes.default_float() if dtype is None else dtypes.named(dtype)

@@ -44,6 +44,8 @@ def quantile(
 ) -> Any:  # fmt: skip
     """Quantiles of the elements over axes; NaN if an element is.
 
+    See `purax.numpy.quantile` for the arguments that its functions share.
+
     Parameters
     ----------
     q : float[] or float[k]
@@ -74,7 +76,10 @@ def nanquantile(
     a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
-    """As `quantile`, of the elements that are not NaN."""
+    """As `quantile`, of the elements that are not NaN.
+
+    See `purax.numpy.quantile` for the arguments that its functions share.
+    """
     return _quantile("nanquantile", a, q, axis, out, overwrite_input, method, keepdims, weights, skip_nan=True)
 
 
@@ -82,7 +87,10 @@ def percentile(
     a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: Any = None, out_sharding: Any = None,
 ) -> Any:  # fmt: skip
-    """As `quantile`, with `q` in [0, 100]."""
+    """As `quantile`, with `q` in [0, 100].
+
+    See `purax.numpy.quantile` for the arguments that its functions share.
+    """
     del out_sharding
     q = _hundredth("percentile", q)
     return _quantile("percentile", a, q, axis, out, overwrite_input, method, keepdims, weights, skip_nan=False)
@@ -92,18 +100,27 @@ def nanpercentile(
     a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
-    """As `nanquantile`, with `q` in [0, 100]."""
+    """As `nanquantile`, with `q` in [0, 100].
+
+    See `purax.numpy.quantile` for the arguments that its functions share.
+    """
     q = _hundredth("nanpercentile", q)
     return _quantile("nanpercentile", a, q, axis, out, overwrite_input, method, keepdims, weights, skip_nan=True)
 
 
 def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-    """Median over axes; NaN if an element is."""
+    """Median over axes; NaN if an element is.
+
+    See `purax.numpy.quantile` for the arguments that its functions share.
+    """
     return _quantile("median", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None, skip_nan=False)
 
 
 def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-    """Median over axes of the elements that are not NaN."""
+    """Median over axes of the elements that are not NaN.
+
+    See `purax.numpy.quantile` for the arguments that its functions share.
+    """
     return _quantile("nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None, skip_nan=True)
 
 

@@ -240,6 +240,8 @@ def sum(
 ) -> Any:  # fmt: skip
     """Sum over axes, of `dtype`; by default of the operand's, small integers and booleans widened to the default integer.
 
+    See `purax.numpy.reduction` for the arguments that its functions share.
+
     Parameters
     ----------
     promote_integers : bool
@@ -266,6 +268,8 @@ def prod(
     where: Any = None, promote_integers: builtins.bool = True,
 ) -> Any:  # fmt: skip
     """Product over axes, of `dtype`; by default of the operand's, small integers and booleans widened to the default integer.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -309,6 +313,8 @@ def max(
     """Largest element over axes; NaN if there is one. Equal largest elements share the gradient.
 
     Without `initial`, no elements or a `where` raise ValueError.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
     """
     if where is None and initial is None and out is None:
         result = _planned("max", a, axis, keepdims)
@@ -323,6 +329,8 @@ def min(
     """Smallest element over axes; NaN if there is one. Equal smallest elements share the gradient.
 
     Without `initial`, no elements or a `where` raise ValueError.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
     """
     if where is None and initial is None and out is None:
         result = _planned("min", a, axis, keepdims)
@@ -349,7 +357,10 @@ def _extremum(name: str, a: Any, axis: Any, out: None, keepdims: builtins.bool, 
 
 
 def ptp(a: Any, axis: Any = None, out: None = None, keepdims: builtins.bool = False) -> Any:
-    """Largest minus smallest element over axes."""
+    """Largest minus smallest element over axes.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
+    """
     refuse("ptp", out=out)
     check_arraylike("ptp", a)
     return ops.sub(max(a, axis, None, keepdims), min(a, axis, None, keepdims))
@@ -359,6 +370,8 @@ def argmax(a: Any, axis: int | None = None, out: None = None, keepdims: builtins
     """Index (the default integer) of the first largest element, or of the first NaN; of the flattened array without `axis`.
 
     ValueError if there are no elements.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
     """
     return _position("argmax", ops.argmax, a, axis, out, keepdims)
 
@@ -367,6 +380,8 @@ def argmin(a: Any, axis: int | None = None, out: None = None, keepdims: builtins
     """Index (the default integer) of the first smallest element, or of the first NaN; of the flattened array without `axis`.
 
     ValueError if there are no elements.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
     """
     return _position("argmin", ops.argmin, a, axis, out, keepdims)
 
@@ -392,21 +407,30 @@ def _position(name: str, operation: Any, a: Any, axis: Any, out: None, keepdims:
 
 
 def all(a: Any, axis: Any = None, out: None = None, keepdims: builtins.bool = False, *, where: Any = None) -> Any:
-    """Whether all elements over axes differ from zero."""
+    """Whether all elements over axes differ from zero.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
+    """
     check_arraylike("all", a)
     a = truth(as_operand(a))
     return _reduce("all", a, axis, None, out, keepdims, None, where, ops.reduce_and_p, ops.bitwise_and, "and", True)
 
 
 def any(a: Any, axis: Any = None, out: None = None, keepdims: builtins.bool = False, *, where: Any = None) -> Any:
-    """Whether any element over axes differs from zero."""
+    """Whether any element over axes differs from zero.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
+    """
     check_arraylike("any", a)
     a = truth(as_operand(a))
     return _reduce("any", a, axis, None, out, keepdims, None, where, ops.reduce_or_p, ops.bitwise_or, "or", True)
 
 
 def count_nonzero(a: Any, axis: Any = None, keepdims: builtins.bool = False) -> Any:
-    """Number of elements that differ from zero over axes, as the default integer."""
+    """Number of elements that differ from zero over axes, as the default integer.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
+    """
     check_arraylike("count_nonzero", a)
     return sum(truth(as_operand(a)), axis, dtypes.default_int(), None, keepdims)
 
@@ -445,7 +469,10 @@ def _divide(total: Any, count: Any) -> Any:
 def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: builtins.bool = False, *, where: Any = None
 ) -> Any:
-    """Arithmetic mean over axes, of `dtype`; by default of the operand's if that is inexact, else of the default float."""
+    """Arithmetic mean over axes, of `dtype`; by default of the operand's if that is inexact, else of the default float.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
+    """
     if dtype is None and where is None and out is None:
         result = _planned("mean", a, axis, keepdims)
         if result is not None:
@@ -471,6 +498,8 @@ def var(
     where: Any = None, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
     """Variance over axes: the mean squared distance to the mean, divided by N - `ddof`; real also for complex numbers.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -502,6 +531,8 @@ def std(
     where: Any = None, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
     """Standard deviation over axes, the root of `var`. Its gradient where all elements are equal is 0, not NaN.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -588,6 +619,8 @@ def average(
 ) -> Any:
     """Weighted mean over axes; with `returned` also the sum of weights, both of inexact dtype.
 
+    See `purax.numpy.reduction` for the arguments that its functions share.
+
     Parameters
     ----------
     weights : array, optional
@@ -646,7 +679,10 @@ def nansum(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: builtins.bool = False, initial: Any = None,
     where: Any = None,
 ) -> Any:  # fmt: skip
-    """Sum over axes with NaN counted as 0."""
+    """Sum over axes with NaN counted as 0.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
+    """
     return _total("sum", _without_nan("nansum", a, 0)[0], axis, dtype, out, keepdims, initial, where)
 
 
@@ -654,21 +690,30 @@ def nanprod(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: builtins.bool = False, initial: Any = None,
     where: Any = None,
 ) -> Any:  # fmt: skip
-    """Product over axes with NaN counted as 1."""
+    """Product over axes with NaN counted as 1.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
+    """
     return _total("prod", _without_nan("nanprod", a, 1)[0], axis, dtype, out, keepdims, initial, where)
 
 
 def nanmax(
     a: Any, axis: Any = None, out: None = None, keepdims: builtins.bool = False, initial: Any = None, where: Any = None
 ) -> Any:
-    """Largest element over axes, NaN left out; NaN where there is nothing else."""
+    """Largest element over axes, NaN left out; NaN where there is nothing else.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
+    """
     return _nan_extremum("nanmax", "maximum", a, axis, out, keepdims, initial, where)
 
 
 def nanmin(
     a: Any, axis: Any = None, out: None = None, keepdims: builtins.bool = False, initial: Any = None, where: Any = None
 ) -> Any:
-    """Smallest element over axes, NaN left out; NaN where there is nothing else."""
+    """Smallest element over axes, NaN left out; NaN where there is nothing else.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
+    """
     return _nan_extremum("nanmin", "minimum", a, axis, out, keepdims, initial, where)
 
 
@@ -684,12 +729,18 @@ def _nan_extremum(
 
 
 def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: builtins.bool | None = None) -> Any:
-    """Index of the first largest element, NaN left out; -1 where all are NaN (NumPy raises)."""
+    """Index of the first largest element, NaN left out; -1 where all are NaN (NumPy raises).
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
+    """
     return _nan_position("nanargmax", argmax, "maximum", a, axis, out, keepdims)
 
 
 def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: builtins.bool | None = None) -> Any:
-    """Index of the first smallest element, NaN left out; -1 where all are NaN (NumPy raises)."""
+    """Index of the first smallest element, NaN left out; -1 where all are NaN (NumPy raises).
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
+    """
     return _nan_position("nanargmin", argmin, "minimum", a, axis, out, keepdims)
 
 
@@ -718,7 +769,10 @@ def _valid(name: str, a: Any, where: Any) -> Any:
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: builtins.bool = False, where: Any = None
 ) -> Any:
-    """Arithmetic mean over axes of the elements that are not NaN; NaN where there are none."""
+    """Arithmetic mean over axes of the elements that are not NaN; NaN where there are none.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
+    """
     check_arraylike("nanmean", a)
     a = as_operand(a)
     return _mean("nanmean", a, axis, dtype, out, keepdims, _valid("nanmean", a, where))
@@ -729,6 +783,8 @@ def nanvar(
     where: Any = None, mean: Any = None,
 ) -> Any:  # fmt: skip
     """Variance over axes of the elements that are not NaN; NaN where `ddof` or fewer are left.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -749,6 +805,8 @@ def nanstd(
     where: Any = None, mean: Any = None,
 ) -> Any:  # fmt: skip
     """Standard deviation over axes of the elements that are not NaN.
+
+    See `purax.numpy.reduction` for the arguments that its functions share.
 
     Parameters
     ----------

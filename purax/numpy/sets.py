@@ -220,22 +220,34 @@ def _unique_sized(rows: Any, equal_nan: bool, size: int, fill_value: Any) -> tup
 
 
 def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """The distinct elements, sorted; NaNs differ from each other."""
+    """The distinct elements, sorted; NaNs differ from each other.
+
+    See `purax.numpy.sets` for the arguments that its functions share.
+    """
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
 
 def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCountsResult:
-    """The distinct elements and how often each occurs; NaNs differ from each other."""
+    """The distinct elements and how often each occurs; NaNs differ from each other.
+
+    See `purax.numpy.sets` for the arguments that its functions share.
+    """
     return UniqueCountsResult(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
 def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverseResult:
-    """The distinct elements and, for each element, its position among them; NaNs differ from each other."""
+    """The distinct elements and, for each element, its position among them; NaNs differ from each other.
+
+    See `purax.numpy.sets` for the arguments that its functions share.
+    """
     return UniqueInverseResult(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
 def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAllResult:
-    """The distinct elements, first positions, inverse and counts; NaNs differ from each other."""
+    """The distinct elements, first positions, inverse and counts; NaNs differ from each other.
+
+    See `purax.numpy.sets` for the arguments that its functions share.
+    """
     return UniqueAllResult(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
 
 

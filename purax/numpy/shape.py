@@ -168,6 +168,8 @@ def byteswap_method(x: Any) -> Any:
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, out_sharding: Any = None) -> Any:
     """The same elements in another shape; one size may be -1.
 
+    See `purax.numpy.shape` for the arguments that its functions share.
+
     Parameters
     ----------
     shape : int or sequence of int
@@ -262,6 +264,8 @@ def reshape_method(a: Any, shape: tuple[Any, ...], order: str, kwargs: dict[str,
 
 def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     """Flatten to one axis, in order "C" or "F".
+
+    See `purax.numpy.shape` for the arguments that its functions share.
 
     Raises
     ------
@@ -436,7 +440,10 @@ def _at_least(name: str, arrays: tuple[Any, ...], grow: Callable[[Any], Any]) ->
 
 
 def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
-    """Repeat along axes of size 1 and new leading ones until the shape is reached."""
+    """Repeat along axes of size 1 and new leading ones until the shape is reached.
+
+    See `purax.numpy.shape` for the arguments that its functions share.
+    """
     return placed(broadcast_to_shape(_array("broadcast_to", array), canonical_shape(shape)), out_sharding)
 
 
@@ -500,6 +507,8 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
     """Join along a new axis; all shapes equal.
 
+    See `purax.numpy.shape` for the arguments that its functions share.
+
     Parameters
     ----------
     out : None
@@ -530,14 +539,20 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
 
 
 def vstack(tup: Any, dtype: Any = None) -> Any:
-    """Join along the first axis; vectors become rows."""
+    """Join along the first axis; vectors become rows.
+
+    See `purax.numpy.shape` for the arguments that its functions share.
+    """
     if hasattr(tup, "aval") or isinstance(tup, np.ndarray):
         tup = _sequence("vstack", tup)
     return concatenate([atleast_2d(x) for x in _sequence("vstack", tup)], 0, dtype)
 
 
 def hstack(tup: Any, dtype: Any = None) -> Any:
-    """Join along the second axis, vectors along their only one."""
+    """Join along the second axis, vectors along their only one.
+
+    See `purax.numpy.shape` for the arguments that its functions share.
+    """
     parts = [atleast_1d(x) for x in _sequence("hstack", tup)]
     return concatenate(parts, 0 if parts and parts[0].aval.ndim == 1 else 1, dtype)
 
@@ -637,27 +652,42 @@ def _pieces(name: str, ary: Any, sections: Any, axis: int, exact: bool) -> list[
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """Equal parts along an axis, or parts that end at the given places."""
+    """Equal parts along an axis, or parts that end at the given places.
+
+    See `purax.numpy.shape` for the arguments that its functions share.
+    """
     return _pieces("split", ary, indices_or_sections, axis, True)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """As `split`; a number of parts need not divide the axis, the first parts are then longer by one."""
+    """As `split`; a number of parts need not divide the axis, the first parts are then longer by one.
+
+    See `purax.numpy.shape` for the arguments that its functions share.
+    """
     return _pieces("array_split", ary, indices_or_sections, axis, False)
 
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """Split along the first axis."""
+    """Split along the first axis.
+
+    See `purax.numpy.shape` for the arguments that its functions share.
+    """
     return _pieces("vsplit", ary, indices_or_sections, 0, True)
 
 
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """Split along the second axis, vectors along their only one."""
+    """Split along the second axis, vectors along their only one.
+
+    See `purax.numpy.shape` for the arguments that its functions share.
+    """
     return _pieces("hsplit", ary, indices_or_sections, 0 if ndim(ary) == 1 else 1, True)
 
 
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """Split along the third axis."""
+    """Split along the third axis.
+
+    See `purax.numpy.shape` for the arguments that its functions share.
+    """
     return _pieces("dsplit", ary, indices_or_sections, 2, True)
 
 
@@ -771,6 +801,8 @@ def resize(a: Any, new_shape: Any) -> Any:
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """Shift elements along axes, those that leave one end coming in at the other; `shift` may be traced.
 
+    See `purax.numpy.shape` for the arguments that its functions share.
+
     Parameters
     ----------
     shift : int or sequence of int
@@ -826,7 +858,10 @@ def _roll_one(a: Any, shift: Any, axis: int) -> Any:
 
 
 def flip(m: Any, axis: Any = None) -> Any:
-    """Reverse the order along axes, by default all."""
+    """Reverse the order along axes, by default all.
+
+    See `purax.numpy.shape` for the arguments that its functions share.
+    """
     m = _array("flip", m)
     axes = reduced_axes(axis, m.aval.ndim)
     return ops.rev(m, axes) if axes else m

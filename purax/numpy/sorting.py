@@ -166,6 +166,8 @@ def partition(a: Any, kth: int, axis: int = -1) -> Any:
     """A copy of `a` in which the `kth` smallest element is in its sorted place, smaller ones before it, larger behind.
 
     The copy is sorted as a whole.
+
+    See `purax.numpy.sorting` for the arguments that its functions share.
     """
     a, axis = _check_kth("partition", a, kth, axis)
     return ops.sort_p.bind1(a, dimension=axis, is_stable=True, num_keys=1)

@@ -564,6 +564,8 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """Mean over the lanes of one or more named axes, in float32 for integers.
 
+    See `purax.primitives.collective` for the arguments that its functions share.
+
     Parameters
     ----------
     x : pytree of arrays
@@ -590,12 +592,18 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
 
 def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """Maximum over the lanes of one or more named axes; dtypes and shapes stay as they are."""
+    """Maximum over the lanes of one or more named axes; dtypes and shapes stay as they are.
+
+    See `purax.primitives.collective` for the arguments that its functions share.
+    """
     return _reduced(pmax_p, x, axis_name, axis_index_groups, reduction.reduce_max, lambda leaf, size: leaf)
 
 
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """Minimum over the lanes of one or more named axes; dtypes and shapes stay as they are."""
+    """Minimum over the lanes of one or more named axes; dtypes and shapes stay as they are.
+
+    See `purax.primitives.collective` for the arguments that its functions share.
+    """
     return _reduced(pmin_p, x, axis_name, axis_index_groups, reduction.reduce_min, lambda leaf, size: leaf)
 
 
@@ -632,6 +640,8 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
     """Lane i gets the value of lane `perm[i]`.
 
+    See `purax.primitives.collective` for the arguments that its functions share.
+
     Parameters
     ----------
     x : pytree of arrays
@@ -656,6 +666,8 @@ def all_gather(
     x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False, to: str = "varying"
 ) -> Any:
     """Values of all lanes, in every lane.
+
+    See `purax.primitives.collective` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -702,6 +714,8 @@ def psum_scatter(
 ) -> Any:
     """Sum over lanes of which each lane keeps one part.
 
+    See `purax.primitives.collective` for the arguments that its functions share.
+
     Parameters
     ----------
     x : pytree of arrays
@@ -743,6 +757,8 @@ def all_to_all(
     x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axis_index_groups: Any = None, tiled: bool = False
 ) -> Any:
     """Divide `split_axis` among the lanes, and join what comes from them along `concat_axis`.
+
+    See `purax.primitives.collective` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -815,6 +831,8 @@ def _in_turn(x: Any, names: tuple[Any, ...], split: int, joined: int, size: int)
 def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:
     """Exchange the mapped axis with an axis of the array of the same size.
 
+    See `purax.primitives.collective` for the arguments that its functions share.
+
     Parameters
     ----------
     x : pytree of arrays
@@ -829,6 +847,8 @@ def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = Non
 
 def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     """The value of lane `source`, in every lane.
+
+    See `purax.primitives.collective` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -856,6 +876,8 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
 def axis_index(axis_name: Any) -> Any:
     """Number of the lane along a named axis (along several: the first is major), an int32 scalar.
 
+    See `purax.primitives.collective` for the arguments that its functions share.
+
     Raises
     ------
     NameError
@@ -872,6 +894,8 @@ def axis_index(axis_name: Any) -> Any:
 def axis_size(axis_name: Any) -> int:
     """Number of lanes of a named axis (of several: the product), a Python int.
 
+    See `purax.primitives.collective` for the arguments that its functions share.
+
     Raises
     ------
     NameError
@@ -881,7 +905,10 @@ def axis_size(axis_name: Any) -> int:
 
 
 def pvary(x: Any, axis_name: Any) -> Any:
-    """The same values, dtypes and shapes, counted as different in each lane: what is differentiated by them is each lane's own."""
+    """The same values, dtypes and shapes, counted as different in each lane: what is differentiated by them is each lane's own.
+
+    See `purax.primitives.collective` for the arguments that its functions share.
+    """
     names, _ = _split_names(axis_name)
 
     def marked(leaf: Any) -> Any:
@@ -893,6 +920,8 @@ def pvary(x: Any, axis_name: Any) -> Any:
 
 def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     """The same values with another type: ``to="varying"`` is `pvary`.
+
+    See `purax.primitives.collective` for the arguments that its functions share.
 
     Parameters
     ----------

@@ -352,6 +352,8 @@ def dot_general(
 ) -> Any:
     """Sum of products over contracting axes, for each index of batch axes.
 
+    See `purax.primitives.contraction` for the arguments that its functions share.
+
     Parameters
     ----------
     lhs, rhs : arrays
@@ -390,6 +392,8 @@ def dot(
     """Product of vectors and matrices, or `dot_general` when `dimension_numbers` are given.
 
     Without `dimension_numbers` both operands have one or two axes; the last of `lhs` meets the first of `rhs`.
+
+    See `purax.primitives.contraction` for the arguments that its functions share.
 
     Parameters
     ----------

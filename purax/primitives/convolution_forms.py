@@ -34,6 +34,8 @@ def conv(
 ) -> Any:
     """Convolution of (batch, features, *spatial) with (output features, features, *spatial).
 
+    See `purax.primitives.convolution_forms` for the arguments that its functions share.
+
     Parameters
     ----------
     lhs : array[b, f, ...]
@@ -55,6 +57,8 @@ def conv_with_general_padding(
     rhs_dilation: Sequence[int] | None, precision: Any = None, preferred_element_type: Any = None,
 ) -> Any:  # fmt: skip
     """`conv` with explicit padding and dilation.
+
+    See `purax.primitives.convolution_forms` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -98,6 +102,8 @@ def conv_transpose(
     use_consistent_padding: bool = False,
 ) -> Any:  # fmt: skip
     """Transposed (fractionally strided) convolution: the operand is dilated by `strides`, then convolved.
+
+    See `purax.primitives.convolution_forms` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -155,6 +161,8 @@ def conv_general_dilated_patches(
     preferred_element_type: Any = None,
 ) -> Any:  # fmt: skip
     """The windows that a convolution would see.
+
+    See `purax.primitives.convolution_forms` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -215,6 +223,8 @@ def conv_general_dilated_local(
     precision: Any = None,
 ) -> Any:  # fmt: skip
     """Convolution with a kernel of its own for each place of the window (no sharing of weights).
+
+    See `purax.primitives.convolution_forms` for the arguments that its functions share.
 
     Parameters
     ----------

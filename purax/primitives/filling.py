@@ -115,6 +115,8 @@ def iota(dtype: Any, size: int) -> Any:
 def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int, *, out_sharding: Any = None) -> Any:
     """Index of each element along `dimension` of `shape`, as `dtype`.
 
+    See `purax.primitives.filling` for the arguments that its functions share.
+
     Parameters
     ----------
     dtype : dtype
@@ -185,6 +187,8 @@ def _placed(x: Any, sharding: Any) -> Any:
 def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None) -> Any:
     """An array filled with one value, with the shape, dtype and weak type of `x` unless given.
 
+    See `purax.primitives.filling` for the arguments that its functions share.
+
     Parameters
     ----------
     x : array, or anything with shape and dtype
@@ -219,7 +223,10 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sha
 
 
 def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
-    """An array of the given shape and dtype; its elements are zeros."""
+    """An array of the given shape and dtype; its elements are zeros.
+
+    See `purax.primitives.filling` for the arguments that its functions share.
+    """
     return full(shape, 0, dtype)
 
 

@@ -151,17 +151,26 @@ pow_p = Pow("pow")
 
 
 def sqrt(x: Any, *, accuracy: Any = None) -> Any:
-    """Square root of each element; NaN for negative floats: inexact[...] -> inexact[...]."""
+    """Square root of each element; NaN for negative floats: inexact[...] -> inexact[...].
+
+    See `purax.primitives.power` for the arguments that its functions share.
+    """
     return sqrt_p.apply(x, accuracy)
 
 
 def rsqrt(x: Any, *, accuracy: Any = None) -> Any:
-    """`1 / sqrt(x)` of each element: inexact[...] -> inexact[...]."""
+    """`1 / sqrt(x)` of each element: inexact[...] -> inexact[...].
+
+    See `purax.primitives.power` for the arguments that its functions share.
+    """
     return rsqrt_p.apply(x, accuracy)
 
 
 def cbrt(x: Any, *, accuracy: Any = None) -> Any:
-    """Real cube root of each element: float[...] -> float[...]."""
+    """Real cube root of each element: float[...] -> float[...].
+
+    See `purax.primitives.power` for the arguments that its functions share.
+    """
     return cbrt_p.apply(x, accuracy)
 
 

@@ -45,6 +45,8 @@ def ragged_dot(
 ) -> Any:  # fmt: skip
     """Multiply consecutive groups of rows of `lhs` by one matrix each.
 
+    See `purax.primitives.ragged` for the arguments that its functions share.
+
     Parameters
     ----------
     lhs : array [m, k]
@@ -115,6 +117,8 @@ def ragged_dot_general(
 
     Three cases, by the part that the ragged axis plays: kept, each group meets its own slice of `rhs`; contracting, there is one
     result for each group, along a new first axis; batch, the groups make no difference.
+
+    See `purax.primitives.ragged` for the arguments that its functions share.
 
     Parameters
     ----------

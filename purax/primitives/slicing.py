@@ -319,6 +319,8 @@ def dynamic_slice_in_dim(
 ) -> Any:
     """`dynamic_slice` along one axis, the others taken whole.
 
+    See `purax.primitives.slicing` for the arguments that its functions share.
+
     Parameters
     ----------
     start_index : integer scalar
@@ -342,6 +344,8 @@ def dynamic_index_in_dim(
 ) -> Any:
     """The slice at one dynamic index along one axis, with that axis kept (size 1) or dropped.
 
+    See `purax.primitives.slicing` for the arguments that its functions share.
+
     Parameters
     ----------
     index : integer scalar
@@ -360,6 +364,8 @@ def dynamic_update_slice_in_dim(
     operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Any:
     """`dynamic_update_slice` along one axis, from the start of the others.
+
+    See `purax.primitives.slicing` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -383,6 +389,8 @@ def dynamic_update_index_in_dim(
     operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Any:
     """`operand` with the slice at one dynamic index along one axis replaced; `update` may lack that axis.
+
+    See `purax.primitives.slicing` for the arguments that its functions share.
 
     Parameters
     ----------

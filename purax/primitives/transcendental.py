@@ -280,47 +280,74 @@ def _sinh_formula(x: Any) -> Any:
 
 
 def exp(x: Any, *, accuracy: Any = None) -> Any:
-    """e to the power of each element: inexact[...] -> inexact[...]."""
+    """e to the power of each element: inexact[...] -> inexact[...].
+
+    See `purax.primitives.transcendental` for the arguments that its functions share.
+    """
     return exp_p.apply(x, accuracy)
 
 
 def exp2(x: Any, *, accuracy: Any = None) -> Any:
-    """2 to the power of each element: inexact[...] -> inexact[...]."""
+    """2 to the power of each element: inexact[...] -> inexact[...].
+
+    See `purax.primitives.transcendental` for the arguments that its functions share.
+    """
     return exp2_p.apply(x, accuracy)
 
 
 def expm1(x: Any, *, accuracy: Any = None) -> Any:
-    """`exp(x) - 1` of each element, exact near 0: inexact[...] -> inexact[...]."""
+    """`exp(x) - 1` of each element, exact near 0: inexact[...] -> inexact[...].
+
+    See `purax.primitives.transcendental` for the arguments that its functions share.
+    """
     return expm1_p.apply(x, accuracy)
 
 
 def log(x: Any, *, accuracy: Any = None) -> Any:
-    """Natural logarithm of each element; NaN for negative floats: inexact[...] -> inexact[...]."""
+    """Natural logarithm of each element; NaN for negative floats: inexact[...] -> inexact[...].
+
+    See `purax.primitives.transcendental` for the arguments that its functions share.
+    """
     return log_p.apply(x, accuracy)
 
 
 def log1p(x: Any, *, accuracy: Any = None) -> Any:
-    """`log(1 + x)` of each element, exact near 0: inexact[...] -> inexact[...]."""
+    """`log(1 + x)` of each element, exact near 0: inexact[...] -> inexact[...].
+
+    See `purax.primitives.transcendental` for the arguments that its functions share.
+    """
     return log1p_p.apply(x, accuracy)
 
 
 def logistic(x: Any, *, accuracy: Any = None) -> Any:
-    """`1 / (1 + exp(-x))` of each element: inexact[...] -> inexact[...]."""
+    """`1 / (1 + exp(-x))` of each element: inexact[...] -> inexact[...].
+
+    See `purax.primitives.transcendental` for the arguments that its functions share.
+    """
     return logistic_p.apply(x, accuracy)
 
 
 def sin(x: Any, *, accuracy: Any = None) -> Any:
-    """Sine of each element, in radians: inexact[...] -> inexact[...]."""
+    """Sine of each element, in radians: inexact[...] -> inexact[...].
+
+    See `purax.primitives.transcendental` for the arguments that its functions share.
+    """
     return sin_p.apply(x, accuracy)
 
 
 def cos(x: Any, *, accuracy: Any = None) -> Any:
-    """Cosine of each element, in radians: inexact[...] -> inexact[...]."""
+    """Cosine of each element, in radians: inexact[...] -> inexact[...].
+
+    See `purax.primitives.transcendental` for the arguments that its functions share.
+    """
     return cos_p.apply(x, accuracy)
 
 
 def tan(x: Any, *, accuracy: Any = None) -> Any:
-    """Tangent of each element, in radians: inexact[...] -> inexact[...]."""
+    """Tangent of each element, in radians: inexact[...] -> inexact[...].
+
+    See `purax.primitives.transcendental` for the arguments that its functions share.
+    """
     return tan_p.apply(x, accuracy)
 
 
@@ -355,7 +382,10 @@ def cosh(x: Any) -> Any:
 
 
 def tanh(x: Any, *, accuracy: Any = None) -> Any:
-    """Hyperbolic tangent of each element: inexact[...] -> inexact[...]."""
+    """Hyperbolic tangent of each element: inexact[...] -> inexact[...].
+
+    See `purax.primitives.transcendental` for the arguments that its functions share.
+    """
     return tanh_p.apply(x, accuracy)
 
 

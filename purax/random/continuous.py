@@ -110,6 +110,8 @@ def truncated_normal(
 ) -> Any:
     """Draw from the normal distribution between `lower` and `upper` (exclusive). Differentiable in the limits.
 
+    See `purax.random.continuous` for the arguments that its functions share.
+
     Parameters
     ----------
     lower, upper : real[...]
@@ -130,7 +132,10 @@ def _lognormal(key: Any, sigma: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def lognormal(key: Any, sigma: Any = _ONE, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from the distribution whose logarithm is normal with mean 0 and deviation `sigma`; the dtype may be complex."""
+    """Draw from the distribution whose logarithm is normal with mean 0 and deviation `sigma`; the dtype may be complex.
+
+    See `purax.random.continuous` for the arguments that its functions share.
+    """
     key = single_key("lognormal", key)
     dtype = float_dtype("lognormal", dtype, complex_too=True)
     shape = common_shape("lognormal", shape, sigma)
@@ -146,7 +151,10 @@ def _maxwell(key: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from Maxwell's distribution of speeds, with density `sqrt(2 / pi) x**2 exp(-x**2 / 2)`."""
+    """Draw from Maxwell's distribution of speeds, with density `sqrt(2 / pi) x**2 exp(-x**2 / 2)`.
+
+    See `purax.random.continuous` for the arguments that its functions share.
+    """
     key = single_key("maxwell", key)
     dtype = float_dtype("maxwell", dtype)
     return placed(_maxwell(key, shape=shapes.canonical_shape(shape), dtype=dtype), out_sharding)
@@ -201,6 +209,8 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None, *, out_shard
     """Draw from Wald's distribution (inverse Gaussian) with scale 1 and the given `mean`.
 
     The density is `exp(-(x - mean)**2 / (2 mean**2 x)) / sqrt(2 pi x**3)`.
+
+    See `purax.random.continuous` for the arguments that its functions share.
     """
     key = single_key("wald", key)
     dtype = float_dtype("wald", dtype)
@@ -218,7 +228,10 @@ def _exponential(key: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from the exponential distribution with mean 1, with density `exp(-x)`."""
+    """Draw from the exponential distribution with mean 1, with density `exp(-x)`.
+
+    See `purax.random.continuous` for the arguments that its functions share.
+    """
     key = single_key("exponential", key)
     dtype = float_dtype("exponential", dtype)
     return placed(_exponential(key, shape=shapes.canonical_shape(shape), dtype=dtype), out_sharding)
@@ -231,7 +244,10 @@ def _cauchy(key: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from Cauchy's distribution, with density `1 / (pi (1 + x**2))`."""
+    """Draw from Cauchy's distribution, with density `1 / (pi (1 + x**2))`.
+
+    See `purax.random.continuous` for the arguments that its functions share.
+    """
     key = single_key("cauchy", key)
     dtype = float_dtype("cauchy", dtype)
     return placed(_cauchy(key, shape=shapes.canonical_shape(shape), dtype=dtype), out_sharding)
@@ -244,7 +260,10 @@ def _laplace(key: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from Laplace's distribution, with density `exp(-|x|) / 2`."""
+    """Draw from Laplace's distribution, with density `exp(-|x|) / 2`.
+
+    See `purax.random.continuous` for the arguments that its functions share.
+    """
     key = single_key("laplace", key)
     dtype = float_dtype("laplace", dtype)
     return placed(_laplace(key, shape=shapes.canonical_shape(shape), dtype=dtype), out_sharding)
@@ -257,7 +276,10 @@ def _logistic(key: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from the logistic distribution, whose distribution function is the sigmoid."""
+    """Draw from the logistic distribution, whose distribution function is the sigmoid.
+
+    See `purax.random.continuous` for the arguments that its functions share.
+    """
     key = single_key("logistic", key)
     dtype = float_dtype("logistic", dtype)
     return placed(_logistic(key, shape=shapes.canonical_shape(shape), dtype=dtype), out_sharding)
@@ -347,7 +369,10 @@ def _pareto(key: Any, b: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from Pareto's distribution, with density `b / x**(b + 1)` for x >= 1."""
+    """Draw from Pareto's distribution, with density `b / x**(b + 1)` for x >= 1.
+
+    See `purax.random.continuous` for the arguments that its functions share.
+    """
     key = single_key("pareto", key)
     dtype = float_dtype("pareto", dtype)
     shape = common_shape("pareto", shape, b)
@@ -362,7 +387,10 @@ def _rayleigh(key: Any, scale: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from Rayleigh's distribution, with density `x / scale**2 exp(-x**2 / (2 scale**2))`."""
+    """Draw from Rayleigh's distribution, with density `x / scale**2 exp(-x**2 / (2 scale**2))`.
+
+    See `purax.random.continuous` for the arguments that its functions share.
+    """
     key = single_key("rayleigh", key)
     dtype = float_dtype("rayleigh", dtype)
     shape = common_shape("rayleigh", shape, scale)
@@ -384,6 +412,8 @@ def triangular(
     key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Any:
     """Draw from the triangular distribution on [left, right] with its peak at `mode`.
+
+    See `purax.random.continuous` for the arguments that its functions share.
 
     Parameters
     ----------
@@ -410,6 +440,8 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype
     """Draw from Weibull's distribution, with density `c / s * (x / s)**(c - 1) * exp(-(x / s)**c)`.
 
     `scale` (s) and `concentration` (c) broadcast against `shape`.
+
+    See `purax.random.continuous` for the arguments that its functions share.
 
     Parameters
     ----------

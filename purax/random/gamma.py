@@ -167,7 +167,10 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_shardin
 
 
 def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw the logarithm of a gamma variable of shape `a`; exact for small `a`, where the variable itself underflows."""
+    """Draw the logarithm of a gamma variable of shape `a`; exact for small `a`, where the variable itself underflows.
+
+    See `purax.random.gamma` for the arguments that its functions share.
+    """
     key = single_key("loggamma", key)
     dtype = float_dtype("loggamma", dtype)
     shape = common_shape("loggamma", shape, a)
@@ -186,7 +189,10 @@ def _beta(key: Any, a: Any, b: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from the beta distribution, with density proportional to `x**(a - 1) * (1 - x)**(b - 1)` on (0, 1)."""
+    """Draw from the beta distribution, with density proportional to `x**(a - 1) * (1 - x)**(b - 1)` on (0, 1).
+
+    See `purax.random.gamma` for the arguments that its functions share.
+    """
     key = single_key("beta", key)
     dtype = float_dtype("beta", dtype)
     check_castable("beta", dtype, a, b)
@@ -241,7 +247,10 @@ def _chisquare(key: Any, df: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from the chi-square distribution with `df` degrees of freedom: twice a gamma variable of shape `df / 2`."""
+    """Draw from the chi-square distribution with `df` degrees of freedom: twice a gamma variable of shape `df / 2`.
+
+    See `purax.random.gamma` for the arguments that its functions share.
+    """
     key = single_key("chisquare", key)
     dtype = float_dtype("chisquare", dtype)
     shape = common_shape("chisquare", shape, df)
@@ -259,7 +268,10 @@ def _f(key: Any, dfnum: Any, dfden: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from the F distribution: a quotient of chi-square variables, each over its degrees of freedom `dfnum` and `dfden`."""
+    """Draw from the F distribution: a quotient of chi-square variables, each over its degrees of freedom `dfnum` and `dfden`.
+
+    See `purax.random.gamma` for the arguments that its functions share.
+    """
     key = single_key("f", key)
     dtype = float_dtype("f", dtype)
     shape = common_shape("f", shape, dfnum, dfden)
@@ -276,7 +288,10 @@ def _t(key: Any, df: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def t(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from Student's t distribution with `df` degrees of freedom."""
+    """Draw from Student's t distribution with `df` degrees of freedom.
+
+    See `purax.random.gamma` for the arguments that its functions share.
+    """
     key = single_key("t", key)
     dtype = float_dtype("t", dtype)
     shape = common_shape("t", shape, df)
@@ -292,7 +307,10 @@ def _generalized_normal(key: Any, p: Any, *, shape: Any, dtype: Any) -> Any:
 
 
 def generalized_normal(key: Any, p: float, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw from the distribution with density proportional to `exp(-|x|**p)`: floating[shape]."""
+    """Draw from the distribution with density proportional to `exp(-|x|**p)`: floating[shape].
+
+    See `purax.random.gamma` for the arguments that its functions share.
+    """
     key = single_key("generalized_normal", key)
     dtype = float_dtype("generalized_normal", dtype)
     return placed(_generalized_normal(key, p, shape=shapes.canonical_shape(shape), dtype=dtype), out_sharding)
@@ -309,7 +327,10 @@ def _ball(key: Any, p: Any, *, d: int, shape: Any, dtype: Any) -> Any:
 
 
 def ball(key: Any, d: int, p: float = 2, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Any:
-    """Draw uniformly from the unit ball of the p-norm in `d` dimensions: floating[*shape, d]."""
+    """Draw uniformly from the unit ball of the p-norm in `d` dimensions: floating[*shape, d].
+
+    See `purax.random.gamma` for the arguments that its functions share.
+    """
     key = single_key("ball", key)
     dtype, shape = float_dtype("ball", dtype), shapes.canonical_shape(shape)
     return placed(_ball(key, p, d=operator.index(d), shape=shape, dtype=dtype), out_sharding)

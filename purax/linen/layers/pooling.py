@@ -84,7 +84,10 @@ def avg_pool(
     padding: Any = "VALID",
     count_include_pad: bool = True,
 ) -> Any:
-    """Return the mean of each window; padding counts as zeros, or not at all without `count_include_pad`."""
+    """Return the mean of each window; padding counts as zeros, or not at all without `count_include_pad`.
+
+    See `purax.linen.layers.pooling` for the arguments that its functions share.
+    """
     total = pool(inputs, 0.0, add, window_shape, strides, padding)
     if count_include_pad:
         return total / prod(window_shape)
