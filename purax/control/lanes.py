@@ -70,7 +70,7 @@ def _value_holds(value: Any, name: str) -> bool:
 
 
 def like_live(live: Any, values: Sequence[Any], mapped: Sequence[bool]) -> list[Any]:
-    """Mapped `values`, mapped axis first, with those of the first live lane in the lanes that are not live: a list of arrays like them."""
+    """Mapped `values`, mapped axis first, with those of the first live lane in the lanes that are not live: a list."""
     first = reduction.argmax(live, 0, np.int32)
     return [_like_lane(live, x, first) if m else x for x, m in zip(values, mapped, strict=True)]
 

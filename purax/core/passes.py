@@ -79,7 +79,7 @@ def common_subexpressions(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def inline(jaxpr: Jaxpr, names: frozenset[str] = frozenset({"jit"})) -> Jaxpr:
-    """Replace calls (`jit` equations by default, those of the primitives `names` else) by the equations of the programs that they call."""
+    """Replace calls of the primitives `names` (by default `jit`) by the equations of the programs that they call."""
     env: dict[Var, Any] = {}
     eqns: list[Equation] = []
 

@@ -50,7 +50,10 @@ def get_num_params_in_lstm(input_size: int, hidden_size: int, num_layers: int, b
 
 
 def init_lstm_weight(rng: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool) -> Any:
-    """Weights float32[get_num_params_in_lstm(...)], uniform between -1 / sqrt(hidden_size) and 1 / sqrt(hidden_size), drawn by a key `rng`."""
+    """Weights float32[get_num_params_in_lstm(...)], drawn by the key `rng`.
+
+    They are uniform between -1 / sqrt(hidden_size) and 1 / sqrt(hidden_size).
+    """
     count = get_num_params_in_lstm(input_size, hidden_size, num_layers, bidirectional)
     limit = hidden_size**-0.5
     return random.uniform(rng, (count,), np.float32, -limit, limit)

@@ -111,7 +111,7 @@ def unfreeze(x: Any) -> dict[Any, Any]:
 
 
 def copy(x: Any, add_or_replace: Any = None) -> Any:
-    """Return a copy of a dictionary of either kind with the entries of `add_or_replace`; of the same kind, a dict or FrozenDict.
+    """Return a copy of a dict or FrozenDict with the entries of `add_or_replace`; of the same kind.
 
     Raises
     ------

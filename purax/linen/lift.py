@@ -422,7 +422,13 @@ def add_metadata_axis(
 
 
 def named_call(class_fn: Any, force: bool = True) -> Any:
-    """Return the class or method as a decorator would; module calls are named in profiles where `enable_named_call` is on, whatever `force` is.
+    """Return the class or method; `enable_named_call`, not this, names module calls in profiles.
+
+    Parameters
+    ----------
+    force : bool
+        Without effect.
+    class_fn : module class or method
 
     Returns
     -------

@@ -105,7 +105,7 @@ def _is_spec(value: Any) -> bool:
 
 
 def logical_to_mesh(specs: Any, rules: Rules | None = None) -> Any:
-    """Translate each PartitionSpec of logical names in a tree, by `rules` or those of this thread; the result is tree like `specs`."""
+    """Translate each PartitionSpec of logical names in a tree, by `rules` or those of this thread, to a tree like it."""
     return tree.map(lambda spec: logical_to_mesh_axes(spec, rules), specs, is_leaf=_is_spec)
 
 

@@ -330,7 +330,10 @@ tridiagonal_p = Tridiagonal("tridiagonal")
 
 
 def geqrf(a: Any) -> tuple[Any, Any]:
-    """QR of inexact[..., m, n] in packed form: R above the reflectors, inexact[..., m, n], and their factors, inexact[..., min(m, n)]."""
+    """QR in packed form: R above the reflectors, and their factors.
+
+    Of inexact[..., m, n] they are inexact[..., m, n] and inexact[..., min(m, n)].
+    """
     return geqrf_p.bind(a)
 
 

@@ -157,7 +157,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
 
 
 def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
-    """Make a random key from an integer `seed` as raw words: as `key` with the same `impl`, but uint32[2] (of other generators: uint32[4])."""
+    """Make a random key from an integer `seed` as raw words, uint32[2] (of other generators: uint32[4]); `impl` as in `key`."""
     return primitives.random_unwrap(_seeded("PRNGKey", seed, impl))
 
 

@@ -100,5 +100,5 @@ def tree_leaves_with_path(
 
 
 def generate_key_paths(tree: Any, is_leaf: Callable[..., bool] | None = None) -> list[tuple[KeyPath, Any]]:
-    """Return the list of leaves of a tree, each with its path; `is_leaf` as in `tree_leaves_with_path`, of which it is the older name."""
+    """Return the list of leaves of a tree, each with its path: `tree_leaves_with_path`, with its `is_leaf`, under an older name."""
     return tree_leaves_with_path(tree, is_leaf)

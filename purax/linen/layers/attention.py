@@ -150,7 +150,7 @@ def dot_product_attention(
     qk_attn_weights_einsum, attn_weights_value_einsum : callable, optional
         Other functions for the two products; given together.
     bias, mask, broadcast_dropout, dropout_rng, dropout_rate, deterministic, dtype, precision, module, \
-    force_fp32_for_softmax, einsum_dot_general, zero_fully_masked
+force_fp32_for_softmax, einsum_dot_general, zero_fully_masked
         As for `dot_product_attention_weights`.
 
     Returns

@@ -10,7 +10,9 @@ Parameters
 ----------
 fn : callable
     A function of scopes.
-variable_axes, variable_broadcast, variable_carry, split_rngs, in_axes, out_axes, axis_size, axis_name, spmd_axis_name, metadata_params, length, reverse, unroll, data_transform, check_constancy_invariants, lengths, policy
+variable_axes, variable_broadcast, variable_carry, split_rngs, in_axes, out_axes, axis_size, axis_name, \
+spmd_axis_name, metadata_params, length, reverse, unroll, data_transform, check_constancy_invariants, lengths, \
+policy
     As in `purax.linen.vmap`, `purax.linen.scan` and `purax.linen.remat_scan`.
 _split_transpose : bool
     Without effect.
