@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functional updates: `x.at[index].set(values)` and its siblings, `put`, `put_along_axis`, `place`.
 
-A window at one place is read, combined and written back by dynamic_update_slice, which loops do in place (`windows.py` says when
+A window at one place is read, combined and written back by dynamic_update_slice, which loops do in place (`_windows.py` says when
 not); everything else is a scatter. Updates outside the array are dropped unless the mode says otherwise.
 
 Results have the dtype and the shape of the array that is updated.
@@ -22,7 +22,7 @@ from purax.core.hooks import hooks
 from purax.core.source import here
 from purax.core.trace import aval_of
 from purax.numpy import _ops as ops
-from purax.numpy import windows
+from purax.numpy import _windows as windows
 from purax.numpy.index_rules import Layout, is_basic, parse
 from purax.numpy.indexing import host_index, read, settle
 from purax.numpy.positions import nonzero
