@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functional updates: `x.at[index].set(values)` and its siblings, `put`, `put_along_axis`, `place`.
 
-A window at one place is read, combined and written back by dynamic_update_slice, which loops do in place; everything else is
-a scatter. Updates outside the array are dropped unless the mode says otherwise.
+A window at one place is read, combined and written back by dynamic_update_slice, which loops do in place (`_windows.py` says when
+not); everything else is a scatter. Updates outside the array are dropped unless the mode says otherwise.
 
 Results have the dtype and the shape of the array that is updated.
 """
@@ -22,6 +22,7 @@ from purax.core.hooks import hooks
 from purax.core.source import here
 from purax.core.trace import aval_of
 from purax.numpy import _ops as ops
+from purax.numpy import _windows as windows
 from purax.numpy.index_rules import Layout, is_basic, parse
 from purax.numpy.indexing import host_index, read, settle
 from purax.numpy.positions import nonzero
@@ -327,6 +328,18 @@ def _update_window(kind: _Update, x: Any, updates: Any, layout: Layout, mode: Ga
     whole = window == layout.sizes
     if kind is _SET and whole and not outside_possible:
         return new
+    if (
+        layout.static
+        and not outside_possible
+        and windows.is_most(window, layout.sizes)
+        and not dtypes.is_key(new.aval.dtype)
+    ):
+        known = {axis: int(value) for axis, value, _ in layout.columns}
+        places = [known.get(axis, 0) for axis in range(len(window))]
+        if kind is _SET:
+            return windows.replace(x, new, places)
+        if kind in (_ADD, _SUB):
+            return windows.add(x, new, places, negative=kind is _SUB)
     if kind is _SET and not (dropping and outside_possible):
         return ops.dynamic_update_slice_p.bind1(x, new, *starts)
     old = x if whole else ops.dynamic_slice_p.bind1(x, *starts, slice_sizes=window)

@@ -209,26 +209,23 @@ class PivotsToPermutation(MatrixFunction):
         state = [index, out, pivots.aval]
 
         def exchange(i: Any, permutation: Any, pivots: Any) -> Any:
-            def at(x: Any, place: Any) -> Any:
-                aval = aval_of(x)
-                columns = shape.broadcasted_iota(np.int32, aval.shape, aval.ndim - 1)
-                return elementwise.eq(columns, place)
-
-            def pick(x: Any, mask: Any) -> Any:
-                return reduction.reduce_sum(elementwise.select(mask, x, shape.full_like(x, 0)), (aval_of(x).ndim - 1,))
+            def column(x: Any) -> Any:
+                return shape.squeeze(slicing.dynamic_slice_in_dim(x, i, 1, out.ndim - 1), (out.ndim - 1,))
 
             def spread(x: Any) -> Any:
                 return shape.broadcast_in_dim(x, out.shape, tuple(range(out.ndim - 1)))
 
-            other = pick(pivots, at(pivots, shape.broadcast_in_dim(i, aval_of(pivots).shape, ())))
-            here = at(permutation, shape.broadcast_in_dim(i, out.shape, ()))
-            there = elementwise.eq(shape.broadcasted_iota(out.dtype, out.shape, out.ndim - 1), spread(other))
-            mine, theirs = spread(pick(permutation, here)), spread(pick(permutation, there))
-            return (
-                elementwise.add(i, shape.full_like(i, 1)),
-                elementwise.select(here, theirs, elementwise.select(there, mine, permutation)),
-                pivots,
+            places = shape.broadcasted_iota(out.dtype, out.shape, out.ndim - 1)
+            here = elementwise.eq(
+                places, spread(cast.convert_element_type(shape.broadcast_in_dim(i, out.shape[:-1], ()), out.dtype))
             )
+            there = elementwise.eq(places, spread(column(pivots)))
+            chosen = elementwise.select(there, permutation, shape.full_like(permutation, 0))
+            theirs, mine = reduction.reduce_sum(chosen, (out.ndim - 1,)), column(permutation)
+            permutation = elementwise.select(there, spread(mine), permutation)
+            return (
+                elementwise.add(i, shape.full_like(i, 1)), elementwise.select(here, spread(theirs), permutation), pivots,
+            )  # fmt: skip
 
         def exchange_two(i: Any, permutation: Any, pivots: Any) -> Any:
             # Of one permutation two entries are read and written: XLA turns a loop of so few bytes into one kernel.

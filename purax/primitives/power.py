@@ -17,7 +17,7 @@ import numpy as np
 from purax import dtypes, errors
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
-from purax.primitives import base, cast, comparison, complex_edges, operands, shape, transcendental
+from purax.primitives import base, bits, cast, comparison, complex_edges, elementwise, operands, shape, transcendental
 from purax.primitives.elementwise import div, mul, square, strong_mul, strong_product, sub
 from purax.primitives.family import (
     ARITHMETIC,
@@ -139,9 +139,23 @@ class Pow(Primitive):
         return self.bind(*aligned), (dim,)
 
     def lower(self, b: Any, ins: Any, outs: Any) -> list[Any]:
-        """`power`, with an integer exponent converted."""
+        """`power`, with an integer exponent converted; a known exponent of one half or three by square roots."""
         (x, y), (out,) = ins, outs
+        known = b.splat(y)
+        if known is not None and out.dtype in HOST_FLOAT and float(known) in (-1.5, -0.5, 0.5, 1.5):
+            result: list[Any] = b.inline(_half_power, [x], y=float(known))
+            return result
         return [b.emit(f"stablehlo.power {x}, {b.convert(y, out.dtype)} : {out.hlo}", out)]
+
+
+def _half_power(x: Any, *, y: float) -> Any:
+    """`x ** y` for y = +-1/2 or +-3/2, several times as fast as by logarithms; zeros and infinities of both signs as in `pow`."""
+    infinite = shape.full_like(x, -np.inf)
+    bad = bits.bitwise_and(comparison.lt(x, shape.full_like(x, 0)), comparison.gt(x, infinite))
+    size = comparison.select(bad, shape.full_like(x, np.nan), elementwise.abs(x))
+    if y > 0:
+        return sqrt(size) if y == 0.5 else mul(size, sqrt(size))
+    return rsqrt(size) if y == -0.5 else div(rsqrt(size), size)  # no product that over- or underflows on the way
 
 
 pow_p = Pow("pow")

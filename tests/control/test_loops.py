@@ -239,6 +239,48 @@ def test_without_jit_loops_are_python_loops():
         assert float(lax.fori_loop(0, 3, lambda i, s: s + i, 0.0)) == 3
 
 
+# --- rows
+
+
+def _stencil(u):
+    return pnp.roll(u, 1, 0) + pnp.roll(u, -1, 1) - 2 * u
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("reverse", [False, True])
+def test_rows_of_which_several_parts_are_used_are_read_apart(reverse):
+    xs = np.random.default_rng(0).standard_normal((5, 6, 7)).astype(np.float32)
+
+    def run(body, xs):
+        return lax.scan(lambda c, x: (c + body(x), (c * x).sum()), pnp.zeros((6, 7)), xs, reverse=reverse)
+
+    for body, apart in (
+        (_stencil, True),
+        (lambda u: pnp.sin(u) * 2, False),
+        (lambda u: pnp.pad(pnp.tanh(u)[1:] - u[:-1], ((0, 1), (0, 0))), True),
+        (lambda u: (u @ u.T) @ u, False),
+        (purax.jit(_stencil), True),
+        (lambda u: lax.optimization_barrier(u)[:, ::-1][:, :1], False),
+    ):
+        program = purax.jit(lambda xs, body=body: run(body, xs)).lower(xs)
+        assert ('inlineable = "false"' in program.as_text()) == apart
+        with purax.disable_jit():
+            want = run(body, xs)
+        for got, exact in zip(program.compile()(xs), want, strict=True):
+            np.testing.assert_allclose(got, exact, rtol=1e-4, atol=1e-5)
+
+
+def test_the_gradient_through_checkpointed_stencils():
+    xs = np.random.default_rng(0).standard_normal((4, 6, 9)).astype(np.float32)
+
+    def loss(step, xs):
+        return (lax.scan(lambda c, x: (step(c, x), None), pnp.ones((6, 9)), xs)[0] ** 2).sum()
+
+    step = lambda c, x: c * 0.5 + _stencil(pnp.sin(c) * x)
+    found = purax.jit(purax.grad(lambda xs: loss(purax.checkpoint(step), xs)))(xs)
+    np.testing.assert_allclose(found, purax.grad(lambda xs: loss(step, xs))(xs), rtol=1e-3, atol=1e-4)
+
+
 # --- memory
 
 

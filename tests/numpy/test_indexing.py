@@ -206,6 +206,33 @@ def test_an_update_leaves_the_array_unchanged():
         x[1] = 2.0
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.complex64, np.bool_])
+@pytest.mark.parametrize("operation", ["add", "subtract", "set"])
+def test_windows_that_are_nearly_the_whole_array(dtype, operation):
+    if dtype is np.bool_ and operation == "subtract":
+        return
+    rng = np.random.default_rng(0)
+    x, v = (rng.integers(-9, 9, shape).astype(dtype) for shape in ((40, 70), (38, 69)))
+    want = x.copy()
+    x[0] = want[0] = -0.0
+    window = want[1:-1, 1:]
+    window[...] = v if operation == "set" else window - v if operation == "subtract" else window + v
+    update = lambda x, v: getattr(x.at[1:-1, 1:], operation)(v)
+    got = np.asarray(jit(update)(x, v))
+    np.testing.assert_array_equal(got, want)
+    assert got.dtype == want.dtype
+    if dtype is np.float32:
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+        d_x, d_v = grad(lambda x, v: (update(x, v) * want).sum(), (0, 1))(x, v)
+        kept = want.copy()
+        if operation == "set":
+            kept[1:-1, 1:] = 0
+        np.testing.assert_array_equal(d_x, kept)
+        np.testing.assert_array_equal(d_v, want[1:-1, 1:] * (-1 if operation == "subtract" else 1))
+        stacked = vmap(update, (0, None))(np.stack([x, x]), v)
+        np.testing.assert_array_equal(stacked, [want, want])
+
+
 def test_the_gradient_of_a_set_reaches_what_stays_and_what_is_put():
     def f(x, v, i):
         return (x.at[i].set(v) * pnp.asarray([1.0, 2.0, 3.0])).sum()

@@ -8,7 +8,7 @@ import pytest
 import purax
 from purax import config, dtypes, errors
 from purax.primitives import elementwise as e
-from purax.primitives import reduction
+from purax.primitives import reduction, shape
 from purax.primitives.log_sums import logaddexp2_p, logaddexp_p
 from tests.laws.sample import BadSample, Sample
 
@@ -200,6 +200,29 @@ def test_values_are_within_a_few_units_in_the_last_place(primitive, function, in
 def test_powers_of_two_are_exact():
     n = np.arange(-126, 128).astype(np.float32)
     np.testing.assert_array_equal(e.exp2(n), np.ldexp(np.float32(1), n.astype(np.int32)))
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("y", [-1.5, -0.5, 0.5, 1.5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_powers_by_roots_are_powers(y, dtype):
+    tiny, huge = dtypes.finfo(dtype).tiny, dtypes.finfo(dtype).max
+    edges = [0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, -huge, tiny, huge, huge ** (-2 / 3) * 1.1, huge ** (2 / 3) * 0.9]
+    x = np.array([*edges, *np.linspace(0.01, 9, 50)], dtype)
+    with purax.enable_x64(True):
+        program = purax.jit(lambda x: e.pow(x, y)).lower(x)
+        assert "stablehlo.power" not in program.as_text()
+        got = np.asarray(program.compile()(x))
+    with np.errstate(all="ignore"):
+        exact = np.array([np.nan if -np.inf < v < 0 else abs(np.longdouble(v)) ** y for v in x]).astype(dtype)
+    np.testing.assert_allclose(got, exact, rtol=4 * float(dtypes.finfo(dtype).eps), atol=float(tiny))
+    assert not np.signbit(got[~np.isnan(got)]).any()
+
+
+@pytest.mark.xla
+def test_operations_on_known_numbers_are_not_written():
+    text = purax.jit(lambda x: e.strong_mul(x, e.mul(shape.full(X.shape, 3.0), 2.0))).lower(X).as_text()
+    assert "select" not in text and text.count("stablehlo.multiply") == 1 and "dense<6" in text
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])

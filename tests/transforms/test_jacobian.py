@@ -56,6 +56,16 @@ def test_hessians_in_both_modes_agree_with_the_formula():
     np.testing.assert_allclose(found, np.transpose(found), atol=1e-5)
 
 
+def test_the_jacobian_of_one_number_is_its_gradient():
+    loss = lambda x, n: {"s": pnp.sin(x).sum()[None]}
+    found = purax.jacrev(loss, (0, 1), allow_int=True)(X, np.int32(2))
+    np.testing.assert_allclose(found["s"][0], np.cos(X)[None], rtol=1e-6)
+    assert found["s"][1].shape == (1,) and found["s"][1].dtype == purax.float0
+    assert purax.jacrev(lambda x: x * 2)(1.0).shape == ()
+    text = str(purax.make_jaxpr(purax.jacrev(lambda x: pnp.sin(x).sum()))(X))
+    assert "iota" not in text
+
+
 def test_weak_types_and_integers():
     assert purax.jacfwd(lambda x: x)(1.0).weak_type and purax.jacrev(lambda x: x)(1.0).weak_type
     found = purax.jacrev(lambda x, n: x * n, argnums=(0, 1), allow_int=True)(2.0, 3)
