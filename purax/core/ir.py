@@ -127,6 +127,18 @@ class Jaxpr:
         ) or any(e.primitive.types_axes and any(map(_holds_keys, e.params.values())) for e in eqns)
         self.derived: dict[Any, Any] = {}  # what transformations made of this jaxpr, by (transformation, static data)
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"the program of {self.name or 'a function'} cannot be pickled: its operations may hold Python functions. "
+            "purax.export writes programs to files."
+        )
+
+    def __copy__(self) -> Jaxpr:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Jaxpr:
+        return self
+
     @property
     def in_avals(self) -> tuple[Any, ...]:
         """Avals of the inputs."""

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from purax import dtypes, tree
+from purax import dtypes, errors, tree
 from purax.core.axes import lane_axes
 from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr
@@ -155,6 +156,19 @@ class Pullback:
         self._leaves: Any = leaves
         self._parts: Any = None
         self.__name__ = f"pullback of {types.name}"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            errors.explain(
+                f"{self.__name__} cannot be pickled",
+                "it is a program, and rules of its operations that are functions",
+                "pickle the arguments, and call vjp again where they are loaded; export(jit(f)).vjp() is a pullback that can be written to a file",
+            )
+        )
+
+    def __deepcopy__(self, memo: Any) -> Pullback:
+        copied: Pullback = tree.map(lambda x: copy.deepcopy(x, memo), self)
+        return copied
 
     in_tree = property(lambda self: self._types.in_tree)
     out_tree = property(lambda self: self._types.out_tree)
