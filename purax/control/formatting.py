@@ -70,8 +70,8 @@ def check_fields(name: str, text: str, args: Sequence[Any], kwargs: dict[str, An
             errors.explain(
                 f"{name} got the text {text!r} with {' and '.join(given) or 'no arguments'}, at {here()}",
                 _wrong(error),
-                "name each argument in one field and each field in one argument; an f-string has its values filled in before the "
-                "program runs, so pass a plain text with fields",
+                "give each argument a field, and each field an argument. You may be passing an f-string, whose values are filled in "
+                "before the program runs: pass a plain text with fields",
             )
         ) from None
 
