@@ -209,7 +209,7 @@ class CustomFunction:
             ref.base._kept = True
         other: Any = type(self)(refs.unburied(self.fun), self.nondiff_argnums)
         define(other)
-        return other(*refs.bury(name_of(self.fun), _positional(self.signature, args, kwargs, self.fun)))
+        return other(*refs.bury(name_of(self.fun), _positional(self.signature, args, kwargs, self.fun), True))
 
 
 class _Method:

@@ -234,6 +234,7 @@ def store(ref: Any, value: Any) -> None:
                 "return the value, and write it outside",
             )
         )
+    _refuse_lanes(ref, current.get())
     value = _detached(ref, value, ref._home if stage is None else stage)
     if stage is None:
         ref._value = value
@@ -241,6 +242,23 @@ def store(ref: Any, value: Any) -> None:
         stage.taken.value(ref, stage)
         stage.taken.values[ref] = value
         stage.taken.written.add(ref)
+
+
+def _refuse_lanes(ref: Any, trace: Any) -> None:
+    """Raise where a reference of outside of a mapping would be written once for all of its lanes."""
+    while trace is not None and trace is not ref._home and (trace.tag is None or ref._home is None or trace.tag is not ref._home.tag):
+        if type(trace) is StageTrace:
+            if trace.taken is not None and trace.taken.derived:
+                return
+        elif trace.kind == "vmap":
+            raise errors.ReferenceUseError(
+                errors.explain(
+                    f"an unbatched array reference, {ref!r}, was written inside vmap of {trace.name or 'a function'}",
+                    "it has room for one value, and each lane would write its own",
+                    "make the reference inside the mapped function, or pass one with a mapped axis as an argument",
+                )
+            )
+        trace = trace.parent
 
 
 def _detached(ref: Any, value: Any, level: Any) -> Any:
@@ -256,14 +274,6 @@ def _detached(ref: Any, value: Any, level: Any) -> Any:
                     "its derivative would be lost",
                     "Move the array reference into the function that is differentiated, make it with kind='no_grad_no_remat', or write "
                     "purax.lax.stop_gradient(x)",
-                )
-            )
-        elif value._trace.kind == "vmap":
-            raise errors.ReferenceUseError(
-                errors.explain(
-                    f"a value of one lane of vmap was written into an unbatched array reference, {ref!r}",
-                    "it has room for one value, and each lane has its own",
-                    "make the reference inside the mapped function, or pass one with a mapped axis as an argument",
                 )
             )
         else:

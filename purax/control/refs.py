@@ -256,7 +256,17 @@ class _Buried:
         self.ref = ref
 
 
+class _Held:
+    """What a reference holds, in its place among arguments: derivatives reach it."""
+
+    __slots__ = ("ref", "value")
+
+    def __init__(self, ref: Any, value: Any) -> None:
+        self.ref, self.value = ref, value
+
+
 tree.register_pytree_node(_Buried, lambda node: ((), node.ref), lambda ref, _: _Buried(ref))
+tree.register_pytree_node(_Held, lambda node: ((node.value,), node.ref), lambda ref, values: _Held(ref, *values))
 
 
 def is_ref(x: Any) -> bool:
@@ -301,8 +311,10 @@ def promised(args: Any) -> Any:
     return tree.map(lambda x: Ref(x) if known(x) else x, args) if any(map(known, tree.leaves(args))) else args
 
 
-def bury(what: str, args: Any) -> Any:
+def bury(what: str, args: Any, differentiated: bool = False) -> Any:
     """`args` with references as structure; the same object if there are none.
+
+    `differentiated`: what references hold that were made inside of a differentiation stays a leaf; they may be read only.
 
     Raises
     ------
@@ -313,17 +325,34 @@ def bury(what: str, args: Any) -> Any:
     if not any(map(is_ref, leaves)):
         return args
     check_distinct(what, leaves, lambda: [tree.keystr(p) for p, _ in tree.leaves_with_path(args)])
-    return treedef.unflatten([_Buried(x) if is_ref(x) else x for x in leaves])
+    active = lambda x: differentiated and x.base._home is not None and x.base._home.kind in ("grad", "jvp", "linearize")
+    return treedef.unflatten([x if not is_ref(x) else _Held(x, x._load()) if active(x) else _Buried(x) for x in leaves])
 
 
 def unburied(fun: Callable[..., Any]) -> Callable[..., Any]:
     """`fun` for arguments with buried references."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = tree.map(
-            lambda x: x.ref if type(x) is _Buried else x, (args, kwargs), is_leaf=lambda x: type(x) is _Buried
-        )
-        return fun(*args, **kwargs)
+        held = []
+
+        def opened(x: Any) -> Any:
+            if type(x) is not _Held:
+                return x.ref if type(x) is _Buried else x
+            held.append((standing_for(x.ref, x.value), x.value))
+            return held[-1][0]
+
+        args, kwargs = tree.map(opened, (args, kwargs), is_leaf=lambda x: type(x) in (_Buried, _Held))
+        out = fun(*args, **kwargs)
+        for ref, value in held:
+            if ref._value is not value:
+                raise errors.ReferenceUseError(
+                    errors.explain(
+                        f"{ref!r} was written by {run.__name__}, a function with rules of its own for derivatives",
+                        "the rules do not tell how the derivative of what it holds changes",
+                        "return the new value, and write it outside",
+                    )
+                )
+        return out
 
     run.__name__ = getattr(fun, "__name__", type(fun).__name__)
     return run
