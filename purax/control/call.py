@@ -73,7 +73,7 @@ class Call:
             check_arrays(f"jit({function.name})", self.leaves, self.names)
         avals = tuple([aval_of(x) for x in self.leaves])
         self.donated = self._donations() if function.donated else ()
-        self.key = (
+        self.key: tuple[Any, ...] = (
             self.treedef, avals, tuple([(where, type(value), value) for where, value in self.statics]),
             config.current().trace_key, (*axis_environment.get().items(), lane_axes.get(), current_mesh()),
         )  # fmt: skip
@@ -86,7 +86,7 @@ class Call:
             self.donated = tuple([d for d, k in zip(self.donated, kept, strict=True) if k]) if self.donated else ()
             self.refs = tuple([(sum(kept[:i]), ref) for i, ref in self.refs])
         if self.refs:
-            self.key = (*self.key, tuple([(i, ref.base.kind) for i, ref in self.refs]))
+            self._extend_key(tuple([(i, ref.base.kind) for i, ref in self.refs]))
         try:
             hash(self.key)
         except TypeError:
@@ -94,7 +94,8 @@ class Call:
 
     def _take_references(self) -> None:
         refs.check_distinct(f"jit({self.function.name})", self.leaves, self.names)
-        self.refs = tuple([(i, x) for i, x in enumerate(self.leaves) if refs.is_ref(x)])
+        found: list[tuple[int, Any]] = [(i, x) for i, x in enumerate(self.leaves) if refs.is_ref(x)]
+        self.refs = tuple(found)
         self.leaves = [x._load() if refs.is_ref(x) else x for x in self.leaves]
 
     def given(self, leaves: Sequence[Any] | None = None) -> list[Any]:
@@ -106,7 +107,11 @@ class Call:
 
     def keep(self) -> None:
         """Take the references themselves into the program."""
-        self.kept, self.key = True, (*self.key, tuple([ref for _, ref in self.refs]))
+        self.kept = True
+        self._extend_key(tuple([ref for _, ref in self.refs]))
+
+    def _extend_key(self, more: Any) -> None:
+        self.key = (*self.key[:-1], (*self.key[-1], more))
 
     def local(self, leaves: Sequence[Any]) -> tuple[Sequence[Any], list[Any]]:
         """Leaves of the program, with new references that hold what those of the caller held; and these."""

@@ -64,6 +64,15 @@ class _VjpRule(Rule):
             )
         self.flat.rule_tree = out_tree
         leaves, residual_tree = tree.flatten(result[1])
+        for ref in filter(refs.is_ref, leaves):
+            if ref.base._home is current.get() is not None:
+                raise errors.ReferenceUseError(
+                    errors.explain(
+                        f"the custom_vjp fwd function {name_of(self.forward)} gave {ref!r}, which it made, as a residual",
+                        "the reference ends with the function",
+                        "give what it holds, purax.freeze(ref)",
+                    )
+                )
         arrays = [_is_array(x) for x in leaves]
         rebuild = _Residuals(
             residual_tree, tuple(arrays), tuple([x for x, a in zip(leaves, arrays, strict=True) if not a]), out_tree

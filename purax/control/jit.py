@@ -165,11 +165,11 @@ class JitFunction:
         if not program.touches:
             return program.unflatten(self._outputs(call, program))
 
-        def run(leaves: Sequence[Any], held: Sequence[Any]) -> Sequence[Any]:
+        def bound(leaves: Sequence[Any], held: Sequence[Any]) -> Sequence[Any]:
             call.leaves, call.held = list(leaves), held
             return self._outputs(call, program)
 
-        return program.through(call.given(), run)
+        return program.through(call.given(), bound)
 
     def _outputs(self, call: Call, program: Program) -> Sequence[Any]:
         if current.get() is not None or (any(call.donated) and debugging()):
@@ -239,21 +239,21 @@ class JitFunction:
                 events.emit(cache_miss(call, self.name, list(self.programs)))
             program = self._trace(call)
             if program is None:
+                self.programs.setdefault(call.key, _KEPT)
                 call.keep()
-                program = self.programs.setdefault(call.key[:-1], _KEPT)
                 return self._program(call)
             if any(call.donated) and current.get() is None:
                 warn_of_unusable(program.closed.in_avals, program.closed.out_avals, call.donated)
             if not any(isinstance(c, Tracer) for c in program.consts):
-                if known is not None:
-                    del self.programs[call.key]
+                if known is not None:  # it fits no more
+                    self.programs.pop(call.key, None)
                 program = self.programs.setdefault(call.key, program)
         return program
 
     def _trace(self, call: Call) -> Program | None:
         """The program for these arguments; None where it must be traced for these very references, which rules of the user's hold."""
         started = time.perf_counter()
-        left: Any = None
+        left: tuple[Any, Any] = (None, ())
         taken: Any = None
         kept = False
 
@@ -262,8 +262,8 @@ class JitFunction:
             taken = ref_scope.take(current.get())
             if self.shardings is not None:
                 leaves = tuple(sharded.constrain(leaves, self.shardings.constraints(call)))
-            leaves, local = call.local(leaves)
-            args, kwargs = call.rebuild(leaves)
+            given, local = call.local(leaves)
+            args, kwargs = call.rebuild(given)
             outs, out_tree = tree.flatten(self.fun(*args, **kwargs))
             check_outputs(self.name, outs, out_tree)
             if self.shardings is not None:
@@ -280,7 +280,7 @@ class JitFunction:
         if kept and not call.kept:
             return None
         kept_refs = tuple([ref for _, ref in call.refs]) if call.kept else ()
-        return Program(closed, *left, tuple([i for i, _ in call.refs]), kept_refs, taken.cells())
+        return Program(closed, left[0], left[1], tuple([i for i, _ in call.refs]), kept_refs, taken.cells())
 
     # --- stages
 

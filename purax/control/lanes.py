@@ -88,6 +88,16 @@ def _names_axis(jaxpr: Jaxpr, axis: Any) -> bool:
 def apart(programs: Sequence[Jaxpr], axis: Any) -> bool:
     """Whether programs with effects can run lane by lane.
 
+    Parameters
+    ----------
+    programs : sequence of Jaxpr
+    axis : Axis
+        Of the mapping.
+
+    Returns
+    -------
+    bool
+
     Raises
     ------
     CallbackBatchingError
@@ -178,8 +188,20 @@ def with_reports(
 
     Parameters
     ----------
+    primitive, params
+        The operation.
+    axis : Axis
+        Of the mapping.
+    operands : sequence of arrays
+    dims : sequence of int or None
+        Their mapped axes.
     avals : sequence of ShapedArray
         Types of the operands within a lane.
+
+    Returns
+    -------
+    (tuple of arrays, tuple of int or None)
+        Outputs of the operation and their mapped axes.
     """
     outs = primitive.outputs(tuple(avals), params)
     jaxpr, table = hooks.report(intern(one_equation(primitive, tuple(avals), params, outs)))

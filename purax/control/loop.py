@@ -459,6 +459,7 @@ def fori_loop(
     unroll : int or bool, optional
         As in `scan`; for known bounds only.
     max_steps : int, optional
+    truncate : bool
         As in `while_loop`.
 
     Returns

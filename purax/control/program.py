@@ -70,7 +70,24 @@ def stage_tree(
 def stage_touching(
     fun: Callable[..., Any], in_tree: Any, avals: Sequence[Any], name: str, kind: str
 ) -> tuple[Jaxpr, list[Any], Any, Any]:
-    """As `stage_tree`, for a function that may touch mutable references: they come fourth (see `ref_scope.Cells`)."""
+    """As `stage_tree`, for a function that may touch mutable references.
+
+    Parameters
+    ----------
+    fun : callable
+    in_tree : PyTreeDef
+        Of the arguments.
+    avals : sequence of ShapedArray
+        Types of their leaves.
+    name, kind : str
+        What the user wrote, for messages.
+
+    Returns
+    -------
+    (Jaxpr, list of arrays, PyTreeDef, Cells)
+        The program, the values of its first inputs, the structure of the output; and the references, whose values are the last
+        inputs and outputs (see `ref_scope.py`).
+    """
     taken: Any = None
 
     def run(*args: Any) -> Any:

@@ -80,8 +80,8 @@ class Jit(Primitive):
         transposed, out_nonzero, cells = transpose_jaxpr(jaxpr, linear, nonzero)
         values = [x for x, m in zip(operands, linear, strict=True) if not m]
         given = [c for c in cotangents if c is not None]
-        run = lambda held: self.bind(*values, *given, *held, jaxpr=transposed, name=name, inline=inline)
-        results = iter(cells.through((transposed,), run) if len(cells) else run(()))
+        params = {"jaxpr": transposed, "name": name, "inline": inline}
+        results = iter(cells.through((transposed,), lambda held: self.bind(*values, *given, *held, **params)))
         found = iter([next(results) if n else None for n in out_nonzero])
         return tuple([next(found) if m else None for m in linear])
 

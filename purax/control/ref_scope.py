@@ -63,6 +63,11 @@ def take(trace: Any, derived: bool = False) -> Any:
     trace : StageTrace
     derived : bool
         The program is made of another one: its trace has no parent in which the references are found.
+
+    Returns
+    -------
+    object
+        Its method `cells` gives the references, once the program is recorded.
     """
     trace.taken = taken = _Taken(derived)
     return taken
@@ -186,7 +191,23 @@ def locked(refs: Sequence[Any]) -> Iterator[None]:
 
 
 def innermost_stage(ref: Any, trace: Any) -> Any:
-    """The innermost staging trace between here and the home of the reference; None if there is none."""
+    """The innermost staging trace between here and the home of the reference.
+
+    Parameters
+    ----------
+    ref : Ref
+    trace : Trace or None
+        Here.
+
+    Returns
+    -------
+    StageTrace or None
+
+    Raises
+    ------
+    UnexpectedTracerError
+        The home of the reference is not around.
+    """
     home, stage = ref._home, None
     while trace is not None:
         if trace is home or (home is not None and trace.tag is not None and trace.tag is home.tag):
@@ -205,7 +226,23 @@ def innermost_stage(ref: Any, trace: Any) -> Any:
 
 
 def value_in(ref: Any, trace: Any) -> Any:
-    """What the reference holds at this point of a program (None: now)."""
+    """What the reference holds at this point of a program.
+
+    Parameters
+    ----------
+    ref : Ref
+    trace : Trace or None
+        Where it is read; None is outside of all programs.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ReferenceUseError
+        The program cannot take it in.
+    """
     stage = innermost_stage(ref, trace)
     if stage is None:
         return ref._value
@@ -223,7 +260,18 @@ def value_in(ref: Any, trace: Any) -> Any:
 
 
 def store(ref: Any, value: Any) -> None:
-    """Let the reference hold `value` from this point of the program on."""
+    """Let the reference hold `value` from this point of the program on.
+
+    Parameters
+    ----------
+    ref : Ref
+    value : array
+
+    Raises
+    ------
+    ReferenceUseError
+        It cannot be written here.
+    """
     stage = innermost_stage(ref, current.get())
     if stage is not None and stage.taken is None:
         raise errors.ReferenceUseError(
@@ -246,7 +294,11 @@ def store(ref: Any, value: Any) -> None:
 
 def _refuse_lanes(ref: Any, trace: Any) -> None:
     """Raise where a reference of outside of a mapping would be written once for all of its lanes."""
-    while trace is not None and trace is not ref._home and (trace.tag is None or ref._home is None or trace.tag is not ref._home.tag):
+    while (
+        trace is not None
+        and trace is not ref._home
+        and (trace.tag is None or ref._home is None or trace.tag is not ref._home.tag)
+    ):
         if type(trace) is StageTrace:
             if trace.taken is not None and trace.taken.derived:
                 return

@@ -50,6 +50,7 @@ class _Access:
     """Reading and writing by index; what `Ref` and its views share."""
 
     __slots__ = ()
+    is_reference = True  # for those who may not import this class
 
     @property
     def base(self) -> Ref:
@@ -275,7 +276,21 @@ def is_ref(x: Any) -> bool:
 
 
 def check_distinct(what: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> None:
-    """Raise ReferenceUseError where one reference is at two places among the arguments."""
+    """Check that no reference is at two places among the arguments.
+
+    Parameters
+    ----------
+    what : str
+        For the message.
+    leaves : sequence
+    names : callable
+        Gives the names of the leaves.
+
+    Raises
+    ------
+    ReferenceUseError
+        One is.
+    """
     seen: dict[Any, int] = {}
     for i, x in enumerate(leaves):
         if is_ref(x) and seen.setdefault(id(x), i) != i:
@@ -286,7 +301,19 @@ def check_distinct(what: str, leaves: Sequence[Any], names: Callable[[], Sequenc
 
 
 def check_apart(given: Sequence[Any], captured: Sequence[Any], name: str) -> None:
-    """Raise ReferenceUseError where a reference is an argument of a function that also captures it."""
+    """Check that arguments of a function are not captured by it, too.
+
+    Parameters
+    ----------
+    given, captured : sequence of references
+    name : str
+        Of the argument, for the message.
+
+    Raises
+    ------
+    ReferenceUseError
+        One is.
+    """
     bases = {id(ref.base) for ref in captured}
     for ref in given:
         if id(ref.base) in bases:
@@ -307,14 +334,30 @@ def standing_for(ref: Any, value: Any) -> Ref:
 
 def promised(args: Any) -> Any:
     """`args` with references in the place of types that stand for some."""
-    known = lambda x: type(x) is ShapeDtypeStruct and x.is_ref
-    return tree.map(lambda x: Ref(x) if known(x) else x, args) if any(map(known, tree.leaves(args))) else args
+    if not any(map(_promises, tree.leaves(args))):
+        return args
+    return tree.map(lambda x: Ref(x) if _promises(x) else x, args)
+
+
+def _promises(x: Any) -> bool:
+    return type(x) is ShapeDtypeStruct and x.is_ref
 
 
 def bury(what: str, args: Any, differentiated: bool = False) -> Any:
     """`args` with references as structure; the same object if there are none.
 
-    `differentiated`: what references hold that were made inside of a differentiation stays a leaf; they may be read only.
+    Parameters
+    ----------
+    what : str
+        For the message.
+    args : pytree
+    differentiated : bool
+        What references hold that were made inside of a differentiation stays a leaf; they may be read only.
+
+    Returns
+    -------
+    pytree
+        Like `args`.
 
     Raises
     ------
@@ -325,12 +368,23 @@ def bury(what: str, args: Any, differentiated: bool = False) -> Any:
     if not any(map(is_ref, leaves)):
         return args
     check_distinct(what, leaves, lambda: [tree.keystr(p) for p, _ in tree.leaves_with_path(args)])
-    active = lambda x: differentiated and x.base._home is not None and x.base._home.kind in ("grad", "jvp", "linearize")
-    return treedef.unflatten([x if not is_ref(x) else _Held(x, x._load()) if active(x) else _Buried(x) for x in leaves])
+
+    def placed(ref: Any) -> Any:
+        home = ref.base._home
+        active = differentiated and home is not None and home.kind in ("grad", "jvp", "linearize")
+        return _Held(ref, ref._load()) if active else _Buried(ref)
+
+    return treedef.unflatten([placed(x) if is_ref(x) else x for x in leaves])
 
 
 def unburied(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """`fun` for arguments with buried references."""
+    """`fun` for arguments with buried references.
+
+    Raises
+    ------
+    ReferenceUseError
+        The function, once it is called, writes a reference that it may only read.
+    """
 
     def run(*args: Any, **kwargs: Any) -> Any:
         held = []

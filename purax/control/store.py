@@ -127,7 +127,7 @@ class Store:
 
     def clear(self) -> None:
         """Forget everything, in memory."""
-        forget([program.jaxpr for program in self.programs.values()])
+        forget([program.jaxpr for program in self.programs.values() if isinstance(program, Program)])
         self.placed.clear()
         self.quick.clear()
         self.quick_keyword.clear()

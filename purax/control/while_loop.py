@@ -165,8 +165,8 @@ class While(Primitive):
             else:
                 moved.append(shape.move_batch_axis(x, d, 0))
         if by_lane and lanes.checks((condition, body)):
-            avals = (*condition.in_avals[:start], *body.in_avals)
-            return lanes.with_reports(self, axis, operands, dims, avals, params)
+            inside = (*condition.in_avals[:start], *body.in_avals)
+            return lanes.with_reports(self, axis, operands, dims, inside, params)
         if not by_lane:
             results = self.bind(*moved, **{**params, "condition": mapped_cond, "body": mapped_body})
             return results, tuple([0 if c else None for c in carried])

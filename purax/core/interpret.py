@@ -51,7 +51,19 @@ def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[
 def walk(
     jaxpr: Jaxpr, consts: Sequence[Any], operands: Sequence[Any], apply: Callable[..., Sequence[Any]]
 ) -> list[Any]:
-    """Values of the outputs, with `apply(equation, values)` for each equation."""
+    """Values of the outputs, equation by equation.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+    consts, operands : sequence of arrays
+    apply : callable
+        `apply(equation, values of its inputs)` gives the values of its outputs.
+
+    Returns
+    -------
+    list of arrays
+    """
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, operands, strict=True))
     read = env.__getitem__

@@ -63,6 +63,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     """
     del reduce_axes
     leaves, treedef = tree.flatten(primals)
+    if any(map(_is_reference, leaves)):
+        return _beside_references(fun, leaves, treedef, has_aux)
     check_arrays("vjp", leaves, lambda: argument_names(fun, primals))
     leaves = own_lanes([hooks.as_array(x) for x in leaves])
     flat, store = flat_function(fun, treedef, has_aux=has_aux)
@@ -72,6 +74,32 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     types = Types(treedef, store.out_tree, [aval_of(x) for x in leaves], [aval_of(o) for o in main], name_of(fun))
     result = store.out_tree.unflatten(main), Pullback(types, tape, leaves)
     return (*result, store.aux(outs)) if has_aux else result
+
+
+def _is_reference(x: Any) -> bool:
+    return getattr(type(x), "is_reference", False)
+
+
+def _beside_references(fun: Callable[..., Any], leaves: Sequence[Any], treedef: Any, has_aux: bool) -> Any:
+    """`vjp` by the arguments that are no mutable references; these have no cotangents."""
+    places = [i for i, x in enumerate(leaves) if not _is_reference(x)]
+
+    def partial(*values: Any) -> Any:
+        full = list(leaves)
+        for i, value in zip(places, values, strict=True):
+            full[i] = value
+        return fun(*treedef.unflatten(full))
+
+    partial.__name__ = name_of(fun)
+    out, pull, *aux = vjp(partial, *[leaves[i] for i in places], has_aux=has_aux)
+
+    def pullback(cotangent: Any) -> Any:
+        full: list[Any] = [None] * len(leaves)
+        for i, found in zip(places, pull(cotangent), strict=True):
+            full[i] = found
+        return treedef.unflatten(full)
+
+    return out, pullback, *aux
 
 
 class Types(NamedTuple):
