@@ -84,7 +84,7 @@ class Call:
             kept = [a.dtype != dtypes.float0 for a in avals]
             self.leaves = [x for x, k in zip(self.leaves, kept, strict=True) if k]
             self.donated = tuple([d for d, k in zip(self.donated, kept, strict=True) if k]) if self.donated else ()
-            self.refs = tuple([(sum(kept[:i]), ref) for i, ref in self.refs])
+            self._move_references(kept)
         if self.refs:
             self._extend_key(tuple([(i, ref.base.kind) for i, ref in self.refs]))
         try:
@@ -97,6 +97,9 @@ class Call:
         found: list[tuple[int, Any]] = [(i, x) for i, x in enumerate(self.leaves) if refs.is_ref(x)]
         self.refs = tuple(found)
         self.leaves = [x._load() if refs.is_ref(x) else x for x in self.leaves]
+
+    def _move_references(self, kept: Sequence[bool]) -> None:
+        self.refs = tuple([(sum(kept[:i]), ref) for i, ref in self.refs])
 
     def given(self, leaves: Sequence[Any] | None = None) -> list[Any]:
         """The leaves, with references in their places."""
