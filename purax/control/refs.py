@@ -419,7 +419,8 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     """A place that holds an array, read and written by index: `ref[...]`, `ref[i] = x`, `ref.at[i].addupdate(x)`.
 
     References may be used inside `jit`, loops, branches, checkpoints and functions that are differentiated or mapped, and passed to
-    them; they cannot be returned.
+    them; they cannot be returned. Writes by index, `addupdate`, `swap` and calls of programs are one step for other threads;
+    `ref[...] += x` is a read and a write, as of any Python object.
 
     Parameters
     ----------
