@@ -47,6 +47,7 @@ __all__ = [
     "SealedSettingError",
     "SettingValueError",
     "ShapeError",
+    "TextFieldError",
     "TracerArrayConversionError",
     "TracerBoolConversionError",
     "TracerError",
@@ -425,6 +426,17 @@ class CallbackResultError(PuraxError, RuntimeError):
 
     Right: ``pure_callback(lambda x: x[:1], ShapeDtypeStruct((1,), x.dtype), x)``
     """
+
+
+class TextFieldError(PuraxError, IndexError, KeyError, ValueError):
+    """The fields of a text do not fit the values that it is given.
+
+    Wrong: ``debug.print("{x} {y}", x=x)``
+
+    Right: ``debug.print("{x} {y}", x=x, y=y)``
+    """
+
+    __str__ = Exception.__str__  # KeyError shows its argument as it is written in a program
 
 
 class CallbackDerivativeError(PuraxError, ValueError):

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes, errors, tree
-from purax.control import lanes, refs
+from purax.control import lanes, ref_scope, refs
 from purax.control.policies import split_by_policy, split_equation
-from purax.control.program import build, cast_weak, holds, permuted, stage_tree
+from purax.control.program import build, cast_weak, holds, permuted, stage_touching
 from purax.control.program_call import jit_p
 from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr, reference_eval
@@ -105,9 +105,16 @@ class Cond(Primitive):
         linear = tuple([is_linear(x) for x in rest])
         nonzero = tuple([c is not None for c in cotangents])
         wanted = _union([transpose_jaxpr(j, linear, nonzero)[1] for j in branches])
-        transposed = tuple([transpose_jaxpr(j, linear, nonzero, wanted)[0] for j in branches])
+        rows = [transpose_jaxpr(j, linear, nonzero, wanted) for j in branches]
+        cells = ref_scope.Cells.union([row[2] for row in rows])
+        transposed = (
+            tuple([cells.held_by(j, own) for j, _, own in rows]) if len(cells) else tuple([j for j, *_ in rows])
+        )
         values = [x for x, m in zip(rest, linear, strict=True) if not m]
-        results = iter(self.bind(index, *values, *[c for c in cotangents if c is not None], branches=transposed))
+        given = [c for c in cotangents if c is not None]
+        results = iter(
+            cells.through(transposed, lambda held: self.bind(index, *values, *given, *held, branches=transposed))
+        )
         found = iter([next(results) if w else None for w in wanted])
         return (None, *[next(found) if m else None for m in linear])
 
@@ -120,11 +127,14 @@ class Cond(Primitive):
             wanted = _union([batch_jaxpr(j, axis, mask)[1] for j in branches])
             mapped = tuple([batch_jaxpr(j, axis, mask, wanted)[0] for j in branches])
             return self.bind(index, *moved, branches=mapped), tuple([0 if w else None for w in wanted])
+        if lanes.checks(branches):
+            avals = (aval_of(index).update(shape=()), *branches[0].in_avals)
+            return lanes.with_reports(self, axis, operands, dims, avals, {"branches": branches})
         index = shape.move_batch_axis(index, dims[0], 0)
         count = len(branches[0].outvars)
-        if axis.name is None and any(map(lanes.calls_host, branches)):
-            one = lambda *xs: self.bind(*xs, branches=branches)
-            rows = lanes.by_lane(one, axis.size, (index, *moved), (True, *mask), branches[0].name)
+        if lanes.apart(branches, axis):
+            one = lambda programs, *xs: self.bind(*xs, branches=programs)
+            rows = lanes.by_lane(one, axis, (index, *moved), (True, *mask), branches)
             return tuple(rows), (0,) * count
         results: list[Any] = []
         for k, j in enumerate(branches):
@@ -367,24 +377,11 @@ def _choose(
     buried = refs.bury(what, operands)
     if buried is not operands:
         functions = [refs.unburied(f) for f in functions]
-
-    def attempt(token: Any, held: Any) -> Any:
-        if not held:
-            return _choose_values(what, index, [refs.watched(f, token) for f in functions], buried, roles)
-        opened = [refs.opened(f, token, held) for f in functions]
-        return _choose_values(what, index, opened, ([r[...] for r in held], *buried), roles)
-
-    return refs.settled(attempt)
-
-
-def _choose_values(
-    what: str, index: Any, functions: Sequence[Callable[..., Any]], operands: tuple[Any, ...], roles: Sequence[str]
-) -> Any:
-    leaves, in_tree = tree.flatten(operands)
+    leaves, in_tree = tree.flatten(buried)
     avals = [aval_of(x) for x in leaves]
-    staged = [stage_tree(f, in_tree, avals, name_of(f), what) for f in functions]
+    staged = [stage_touching(f, in_tree, avals, name_of(f), what) for f in functions]
     out_tree = staged[0][2]
-    for (_, _, other), role in zip(staged[1:], roles[1:], strict=True):
+    for (_, _, other, _), role in zip(staged[1:], roles[1:], strict=True):
         if other != out_tree:
             raise errors.BranchTypeError(
                 errors.explain(
@@ -393,16 +390,22 @@ def _choose_values(
                     "make both return the same tree",
                 )
             )
-    jaxprs = _joined_constants([s[0] for s in staged], [s[1] for s in staged], len(leaves))
+    cells = ref_scope.Cells.union([s[3] for s in staged])
+    jaxprs = [cells.held_by(j, own) if len(cells) else j for j, _, _, own in staged]
+    jaxprs = _joined_constants(jaxprs, [s[1] for s in staged], len(leaves) + len(cells))
     jaxprs = _same_outputs(what, jaxprs, roles, out_tree)
-    given = [*(c for s in staged for c in s[1]), *leaves]
+    consts = [c for s in staged for c in s[1]]
     same = _forwarded(jaxprs)  # what every branch returns as it came needs no choice
     rows = [i for i, j in enumerate(same) if j is None]
-    programs = [permuted(j, range(len(given)), rows) for j in jaxprs]
-    outs = iter(
-        cond_p.bind(index, *given, branches=tuple(programs)) if rows or any(j.effects for j in programs) else ()
-    )
-    return out_tree.unflatten([next(outs) if j is None else hooks.as_array(given[j]) for j in same])
+    programs = tuple([permuted(j, range(len(consts) + len(leaves) + len(cells)), rows) for j in jaxprs])
+
+    def run(held: Sequence[Any]) -> list[Any]:
+        given = [*consts, *leaves, *held]
+        bound = rows or any(j.effects for j in programs)
+        outs = iter(cond_p.bind(index, *given, branches=programs) if bound else ())
+        return [next(outs) if j is None else hooks.as_array(given[j]) for j in same]
+
+    return out_tree.unflatten(cells.through(programs, run))
 
 
 def _forwarded(jaxprs: Sequence[Jaxpr]) -> list[int | None]:
@@ -442,7 +445,10 @@ def _same_outputs(what: str, jaxprs: Sequence[Jaxpr], roles: Sequence[str], out_
             wrong.append((i, row))
         wanted.append(target.with_varying(frozenset().union(*[a.varying for a in row])))
     if wrong:
-        paths = [tree.keystr(p) or "the output" for p, _ in tree.leaves_with_path(out_tree.unflatten(range(len(rows))))]
+        paths = [
+            tree.keystr(p) or "the output"
+            for p, _ in tree.leaves_with_path(out_tree.unflatten(range(out_tree.num_leaves)))
+        ]
         lines = "\n".join(
             f"  * {paths[i]}: " + ", ".join(f"{a.str_short()} from {role}" for a, role in zip(row, roles, strict=True))
             for i, row in dict(wrong).items()

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from purax import config, dtypes, errors, tree
+from purax.control import refs
 from purax.core.axes import axis_environment, lane_axes
 from purax.core.trace import aval_of
 from purax.sharding import current_mesh
@@ -31,24 +32,48 @@ class Call:
         One per leaf, or () when nothing is donated.
     key : tuple
         What a trace depends on: structure, avals, static values, settings, named axes.
-    buried : bool
-        Whether references are part of the structure.
+    refs : tuple of (int, reference)
+        Leaves that are mutable references, with their places; `leaves` has what they hold.
+    held : list
+        What references hold that the program takes in beside its arguments.
+    kept : bool
+        The program is that of these references and no others: rules of the user's hold them.
     """
 
-    __slots__ = ("args", "buried", "donated", "function", "key", "kwargs", "leaves", "statics", "treedef", "zeros")
+    __slots__ = (
+        "args",
+        "donated",
+        "function",
+        "held",
+        "kept",
+        "key",
+        "kwargs",
+        "leaves",
+        "refs",
+        "statics",
+        "treedef",
+        "zeros",
+    )
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.function, self.args, self.kwargs, self.buried = function, args, kwargs, False
+        self.function, self.args, self.kwargs = function, args, kwargs
+        self.refs: tuple[tuple[int, Any], ...] = ()
+        self.held: Sequence[Any] = ()
+        self.kept = False
         self.statics: tuple[tuple[Any, Any], ...] = ()
         self.zeros: tuple[tuple[int, Any], ...] = ()
         dynamic_args, dynamic_kwargs = args, kwargs
         if function.static:
             dynamic_args, dynamic_kwargs, self.statics = self._split_statics()
         self.leaves, self.treedef = tree.flatten((dynamic_args, dynamic_kwargs))
-        check_arrays(f"jit({function.name})", self.leaves, self.names)
+        try:
+            check_arrays(f"jit({function.name})", self.leaves, self.names)
+        except errors.ReferenceUseError:
+            self._take_references()
+            check_arrays(f"jit({function.name})", self.leaves, self.names)
         avals = tuple([aval_of(x) for x in self.leaves])
         self.donated = self._donations() if function.donated else ()
-        self.key = (
+        self.key: tuple[Any, ...] = (
             self.treedef, avals, tuple([(where, type(value), value) for where, value in self.statics]),
             config.current().trace_key, (*axis_environment.get().items(), lane_axes.get(), current_mesh()),
         )  # fmt: skip
@@ -59,10 +84,49 @@ class Call:
             kept = [a.dtype != dtypes.float0 for a in avals]
             self.leaves = [x for x, k in zip(self.leaves, kept, strict=True) if k]
             self.donated = tuple([d for d, k in zip(self.donated, kept, strict=True) if k]) if self.donated else ()
+            self._move_references(kept)
+        if self.refs:
+            self._extend_key(tuple([(i, ref.base.kind) for i, ref in self.refs]))
         try:
             hash(self.key)
         except TypeError:
             raise self._unhashable() from None
+
+    def _take_references(self) -> None:
+        refs.check_distinct(f"jit({self.function.name})", self.leaves, self.names)
+        found: list[tuple[int, Any]] = [(i, x) for i, x in enumerate(self.leaves) if refs.is_ref(x)]
+        self.refs = tuple(found)
+        self.leaves = [x._load() if refs.is_ref(x) else x for x in self.leaves]
+
+    def _move_references(self, kept: Sequence[bool]) -> None:
+        self.refs = tuple([(sum(kept[:i]), ref) for i, ref in self.refs])
+
+    def given(self, leaves: Sequence[Any] | None = None) -> list[Any]:
+        """The leaves, with references in their places."""
+        leaves = list(self.leaves if leaves is None else leaves)
+        for i, ref in self.refs:
+            leaves[i] = ref
+        return leaves
+
+    def keep(self) -> None:
+        """Take the references themselves into the program."""
+        self.kept = True
+        self._extend_key(tuple([ref for _, ref in self.refs]))
+
+    def _extend_key(self, more: Any) -> None:
+        self.key = (*self.key[:-1], (*self.key[-1], more))
+
+    def local(self, leaves: Sequence[Any]) -> tuple[Sequence[Any], list[Any]]:
+        """Leaves of the program, with new references that hold what those of the caller held; and these."""
+        if not self.refs:
+            return leaves, []
+        if self.kept:
+            return self.given(leaves), []
+        leaves, made = list(leaves), []
+        for i, ref in self.refs:
+            leaves[i] = refs.standing_for(ref, leaves[i])
+            made.append(leaves[i])
+        return leaves, made
 
     def _split_statics(self) -> tuple[tuple[Any, ...], dict[str, Any], tuple[tuple[Any, Any], ...]]:
         chosen = self.function.static

@@ -205,9 +205,11 @@ class CustomFunction:
 
     def _with_buried_refs(self, define: Callable[[Any], Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function like this one, to which `define` gives its rules, with references as structure of the arguments."""
+        for ref in filter(refs.is_ref, tree.leaves((args, kwargs))):
+            ref.base._kept = True
         other: Any = type(self)(refs.unburied(self.fun), self.nondiff_argnums)
         define(other)
-        return other(*refs.bury(name_of(self.fun), _positional(self.signature, args, kwargs, self.fun)))
+        return other(*refs.bury(name_of(self.fun), _positional(self.signature, args, kwargs, self.fun), True))
 
 
 class _Method:

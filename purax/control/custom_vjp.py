@@ -20,11 +20,12 @@ from purax.control.custom_rules import (
     as_program,
 )
 from purax.core.axes import Axis
+from purax.core.hooks import hooks
 from purax.core.interpret import reference_eval
 from purax.core.ir import open_constants
 from purax.core.primitive import Linear, Primitive
 from purax.core.stage import stage
-from purax.core.trace import aval_of
+from purax.core.trace import aval_of, current
 from purax.primitives import cast, reduction, shape
 from purax.primitives.base import is_differentiable, is_linear, zeros_of
 from purax.transforms.flat import float0_zeros, name_of
@@ -63,6 +64,15 @@ class _VjpRule(Rule):
             )
         self.flat.rule_tree = out_tree
         leaves, residual_tree = tree.flatten(result[1])
+        for ref in filter(refs.is_ref, leaves):
+            if ref.base._home is current.get() is not None:
+                raise errors.ReferenceUseError(
+                    errors.explain(
+                        f"the custom_vjp fwd function {name_of(self.forward)} gave {ref!r}, which it made, as a residual",
+                        "the reference ends with the function",
+                        "give what it holds, purax.freeze(ref)",
+                    )
+                )
         arrays = [_is_array(x) for x in leaves]
         rebuild = _Residuals(
             residual_tree, tuple(arrays), tuple([x for x, a in zip(leaves, arrays, strict=True) if not a]), out_tree
@@ -248,10 +258,13 @@ class CustomLinear(Primitive):
         return tuple([a.strip_weak() for a in out_avals if is_differentiable(a.dtype)])
 
     def _program(self, values: Sequence[Any], rule: Any, rebuild: Any, mask: Any, in_avals: Any, out_avals: Any) -> Any:
-        """The backward rule as a program: `(residuals, cotangents) -> cotangents of the tangents given`."""
+        """The backward rule as a program: `(residuals, cotangents) -> cotangents of the tangents given`; last come its references."""
         count = len(values)
+        taken: Any = None
 
         def backward(*xs: Any) -> list[Any]:
+            nonlocal taken
+            taken = hooks.take_references(current.get(), True)
             rest = iter(xs[count:])
             cotangents = [next(rest) if is_differentiable(a.dtype) else None for a in out_avals]
             found = rule.run_backward(rebuild, xs[:count], cotangents, out_avals, in_avals)
@@ -261,15 +274,20 @@ class CustomLinear(Primitive):
 
         avals = [aval_of(v) for v in values]
         avals += [a.strip_weak() for a in out_avals if is_differentiable(a.dtype)]
-        return open_constants(stage(backward, avals, rule.flat.__name__, kind="custom_vjp"))
+        closed = stage(backward, avals, rule.flat.__name__, kind="custom_vjp")
+        return *open_constants(closed), taken.cells()
 
-    def _apply(
-        self, operands: Sequence[Any], *, rule: Any, rebuild: Any, mask: Any, in_avals: Any, out_avals: Any
-    ) -> list[Any]:
-        count = len(operands) - sum(mask)
+    def _apply(self, operands: Sequence[Any], **params: Any) -> list[Any]:
+        return self._pushed(operands, params, self._program(operands[: len(operands) - sum(params["mask"])], **params))
+
+    def _pushed(self, operands: Sequence[Any], params: dict[str, Any], program: Any) -> list[Any]:
+        """Output tangents by the transpose of the backward rule."""
+        jaxpr, consts, cells = program
+        name = params["rule"].flat.__name__
+        cells.refuse(f"the backward rule of {name}, which forward mode transposes")
+        count = len(operands) - sum(params["mask"])
         values, tangents = operands[:count], operands[count:]
-        jaxpr, consts = self._program(values, rule, rebuild, mask, in_avals, out_avals)
-        outs = [a.strip_weak() for a in out_avals if is_differentiable(a.dtype)]
+        outs = [a.strip_weak() for a in params["out_avals"] if is_differentiable(a.dtype)]
         try:
             results = backward_pass(jaxpr, [*consts, *values, *(Linear(a) for a in outs)], tangents)[
                 len(consts) + count :
@@ -277,7 +295,7 @@ class CustomLinear(Primitive):
         except (errors.MissingRuleError, errors.ReverseModeError) as error:
             raise errors.DifferentiationTypeError(
                 errors.explain(
-                    f"can't apply forward-mode differentiation (jvp) to {rule.flat.__name__}.",
+                    f"can't apply forward-mode differentiation (jvp) to {name}.",
                     f"It has a rule for reverse mode only, which cannot be transposed: {error}",
                     "Use reverse mode (grad, vjp), or give it a rule by custom_jvp.",
                 )
@@ -289,8 +307,11 @@ class CustomLinear(Primitive):
         return tuple(self._apply(operands, **params))
 
     def stage(self, trace: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
-        """In a program the transposed rule is written out."""
-        return tuple(self._apply(operands, **params))
+        """In a program the transposed rule is written out; one that touches references is kept, to be transposed again."""
+        program = self._program(operands[: len(operands) - sum(params["mask"])], **params)
+        return (
+            trace.record(self, operands, params) if len(program[2]) else tuple(self._pushed(operands, params, program))
+        )
 
     def reference(self, *operands: Any, **params: Any) -> Any:
         """As `run`."""

@@ -134,10 +134,8 @@ def debug_print(
 
     Raises
     ------
-    KeyError, IndexError
-        A field names an argument that is not there.
-    ValueError
-        An argument is named by no field.
+    TextFieldError
+        Fields and arguments do not fit.
     """
     if fmt is None:
         _options("debug_print", args, kwargs, ("ordered", "partitioned", "skip_format_check"))

@@ -27,6 +27,7 @@ from purax.control.remat import remat_linear_p, remat_p
 from purax.control.rewind import rewound_p
 from purax.control.scan import scan_p
 from purax.control.shard_map import shard_map_p
+from purax.control.solve import custom_linear_solve_p
 from purax.control.while_loop import forward_only_p, while_p
 from purax.core.effects import CHECK
 from purax.core.hooks import hooks
@@ -225,6 +226,16 @@ def _without_rule(d: _Discharge, eqn: Equation, operands: list[Any]) -> Any:
     return results[:count], Report(table, results[count], results[count + 1 :])
 
 
+@check_rules.register(custom_linear_solve_p)
+def _solver(d: _Discharge, eqn: Equation, operands: list[Any]) -> Any:
+    """Only the solver is run; its report follows its solution, as auxiliary values do."""
+    programs = eqn.params["programs"]
+    jaxpr, table = d.inner(programs.solve)
+    results = custom_linear_solve_p.bind(*operands, **{**eqn.params, "programs": programs._replace(solve=jaxpr)})
+    count = len(eqn.outvars)
+    return results[:count], Report(table, results[count], results[count + 1 :])
+
+
 @check_rules.register(cond_p)
 def _branches(d: _Discharge, eqn: Equation, operands: list[Any]) -> Any:
     branches = [d.inner(j) for j in eqn.params["branches"]]
@@ -418,3 +429,4 @@ def _compiled_form(jaxpr: Jaxpr) -> tuple[Jaxpr, tuple[Any, ...], Any]:
 
 
 hooks.discharge = _compiled_form
+hooks.report = lambda jaxpr: discharge(jaxpr, raising=True)

@@ -21,6 +21,7 @@ from purax import dtypes, errors, tree
 from purax.control.custom_vjp import custom_vjp
 from purax.control.jit import jit
 from purax.control.open_shapes import check_constraints, fill, solve
+from purax.control.ref_scope import Cells
 from purax.core.aval import ShapeDtypeStruct, array_aval
 from purax.core.dims import Dim, SymbolicScope, evaluate, variables, writing
 from purax.core.hooks import hooks
@@ -410,6 +411,9 @@ def export(
 
 def _export(traced: Any, platforms: tuple[str, ...], checks: tuple[DisabledSafetyCheck, ...]) -> Exported:
     call, program = traced._call, traced._program
+    Cells((*[ref for _, ref in call.refs], *program.cells.refs), ()).refuse(
+        f"{traced.fun_name}, which is to be exported"
+    )
     if traced.effects:
         raise ValueError(
             f"{traced.fun_name} calls back into Python or has other effects, which cannot be kept with a program: {traced.effects}"

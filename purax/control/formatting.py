@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from purax import errors
+from purax.core.source import here
+
 __all__ = ["check_fields", "formatted"]
 
 
@@ -32,13 +35,12 @@ class _Fields(string.Formatter):
 
     def check_unused_args(self, used_args: Any, args: Sequence[Any], kwargs: Any) -> None:
         """Raise ValueError for arguments that no field names."""
-        hint = "You may be passing an f-string, whose values are filled in before the program runs: pass a plain text with fields."
         positional = [i for i in range(len(args)) if i not in used_args]
         named = [name for name in kwargs if name not in used_args]
         if positional:
-            raise ValueError(f"Unused positional arguments to `{self.name}`: {positional}. {hint}")
+            raise ValueError(f"Unused positional arguments to `{self.name}`: {positional}")
         if named:
-            raise ValueError(f"Unused keyword arguments to `{self.name}`: {named}. {hint}")
+            raise ValueError(f"Unused keyword arguments to `{self.name}`: {named}")
 
 
 _formatter = _Formatter()
@@ -56,12 +58,31 @@ def check_fields(name: str, text: str, args: Sequence[Any], kwargs: dict[str, An
 
     Raises
     ------
-    KeyError, IndexError
-        A field names an argument that is not there.
-    ValueError
-        An argument is named by no field, or the text is malformed.
+    TextFieldError
+        A field names an argument that is not there, an argument is named by no field, or the text is malformed.
     """
-    _Fields(name).vformat(text, args, kwargs)
+    try:
+        _Fields(name).vformat(text, args, kwargs)
+    except (LookupError, ValueError) as error:
+        given = [f"{len(args)} positional arguments"] if args else []
+        given += [f"the keywords {', '.join(kwargs)}"] if kwargs else []
+        raise errors.TextFieldError(
+            errors.explain(
+                f"{name} got the text {text!r} with {' and '.join(given) or 'no arguments'}, at {here()}",
+                _wrong(error),
+                "give each argument a field, and each field an argument. You may be passing an f-string, whose values are filled in "
+                "before the program runs: pass a plain text with fields",
+            )
+        ) from None
+
+
+def _wrong(error: Exception) -> str:
+    match error:
+        case KeyError():
+            return f"there is no argument for the field {{{error.args[0]}}}"
+        case IndexError():
+            return "it has more fields without a name than there are positional arguments"
+    return str(error)
 
 
 def formatted(text: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
@@ -75,5 +96,15 @@ def formatted(text: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
     Returns
     -------
     str
+
+    Raises
+    ------
+    TextFieldError
+        A value cannot be written as its field says.
     """
-    return _formatter.vformat(text, args, kwargs)
+    try:
+        return _formatter.vformat(text, args, kwargs)
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        raise errors.TextFieldError(
+            f"the text {text!r} cannot be filled in: {_wrong(error)}. Write the field for such a value."
+        ) from error

@@ -107,7 +107,8 @@ def _inside(eqn: Equation, kinds: Kinds, calls: bool) -> Equation:
         if isinstance(value, Jaxpr):
             return instrument(value, kinds, calls)
         if isinstance(value, tuple) and any(isinstance(v, Jaxpr) for v in value):
-            return tuple([changed(v) for v in value])
+            parts = [changed(v) for v in value]
+            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
         return value
 
     params = {name: changed(value) for name, value in eqn.params.items()}
@@ -137,8 +138,8 @@ def _no_nan(trace: StageTrace, eqn: Equation) -> None:
 
 def _before(trace: StageTrace, eqn: Equation, kinds: Kinds) -> None:
     """Checks of operands."""
-    if errors.DivisionCheckError in kinds and eqn.primitive.name in ("div", "rem"):
-        divisor = _tracer(trace, eqn.invars[1])
+    if errors.DivisionCheckError in kinds and eqn.primitive.name in ("div", "rem", "nonzero_divisor"):
+        divisor = _tracer(trace, eqn.invars[-1])
         if aval_of(divisor).size:
             zero = shape.full_like_aval(aval_of(divisor), 0)
             _fails(errors.DivisionCheckError, "division by zero", comparison.eq(divisor, zero), (), eqn)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from purax import config, errors, events, tree
-from purax.control import refs, sharded
+from purax import config, events, tree
+from purax.control import ref_scope, refs, sharded
 from purax.control.call import Call, check_outputs, choose, take_zeros
 from purax.control.explain import cache_miss
 from purax.control.instrument import with_automatic_checks
@@ -62,6 +62,7 @@ def _scalar(value: Any) -> Array:
     return found
 
 
+_KEPT: Any = object()  # in place of a program: it is that of one set of references
 _CHOICES = ("static_argnums", "static_argnames", "donate_argnums", "donate_argnames")
 
 
@@ -92,7 +93,6 @@ class JitFunction:
         rest = tuple([(o, v) for o, v in options.items() if v and o not in _CHOICES and o != "compiler_options"])
         self.store = store = store_of(fun, (self.static, self.donated, rest, self.flags))
         self.cache, self.keyword_cache, self.programs = store.quick, store.quick_keyword, store.programs
-        self.holders: dict[Any, _Holder] = {}  # calls that touch references
         self.__dict__.update(getattr(fun, "__dict__", {}) if inspect.isfunction(fun) else {})
         self.__wrapped__ = fun
         for field in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
@@ -155,53 +155,47 @@ class JitFunction:
             run = self.store.placed.get(key)
             if run is not None:
                 return run(leaves)
-        try:
-            call = Call(self, args, kwargs)
-        except errors.ReferenceUseError:
-            args, kwargs = refs.bury(f"jit({self.name})", (args, kwargs))
-            call = Call(self, args, kwargs)
-            call.buried = True
+        call = Call(self, args, kwargs)
         if trace is None:
             for i, x in enumerate(call.leaves):
                 if isinstance(x, Tracer):
                     check_escape(x, None)
                 call.leaves[i] = x if type(x) is Array else as_array(x)
-        holder = self.holders.get(call.key)
-        if holder is not None:
-            return holder(call)
-        try:
-            program = self._program(call)
-        except refs.Touched as touched:
-            if touched.token is not self:
-                raise
-            holder = self.holders[call.key] = _Holder(self, call, touched.refs)
-            return holder(call)
-        if trace is not None or (any(call.donated) and debugging()):
-            return program.unflatten(
-                jit_p.bind(*program.consts, *call.leaves, jaxpr=program.jaxpr, name=self.name, inline=self.inline)
-            )
-        if settings.no_execution:
-            raise RuntimeError(f"jit({self.name}) was to run a compiled program, but 'no_execution' is set")
-        return self._run(call, program)
+        program = self._program(call)
+        if not program.touches:
+            return program.unflatten(self._outputs(call, program))
 
-    def _run(self, call: Call, program: Program) -> Any:
+        def bound(leaves: Sequence[Any], held: Sequence[Any]) -> Sequence[Any]:
+            call.leaves, call.held = list(leaves), held
+            return self._outputs(call, program)
+
+        return program.through(call.given(), bound)
+
+    def _outputs(self, call: Call, program: Program) -> Sequence[Any]:
+        if current.get() is not None or (any(call.donated) and debugging()):
+            operands = (*program.consts, *call.leaves, *call.held)
+            return jit_p.bind(*operands, jaxpr=program.jaxpr, name=self.name, inline=self.inline)
+        if config.current().no_execution:
+            raise RuntimeError(f"jit({self.name}) was to run a compiled program, but 'no_execution' is set")
         consts = [x if type(x) is Array else as_array(x) for x in program.consts]
-        leaves = call.leaves
+        leaves = (*call.leaves, *call.held)
+        outs: Sequence[Any]
         if self.flags or self.shardings is not None or placed.elsewhere(program.jaxpr, (*consts, *leaves)):
             outs = sharded.run(self, call, program, consts)
         elif any(call.donated):
             outs = self._run_donating(call, program, consts)
         else:
             outs = jit_p.run((*consts, *leaves), {"jaxpr": program.jaxpr, "name": self.name, "inline": self.inline})
-            self._install(call, program, consts)
+            if not program.touches:
+                self._install(call, program, consts)
         if config.current().debug_key_reuse:
             hooks.account_keys(jit_p, (*consts, *leaves), {"jaxpr": program.jaxpr}, outs)
-        return program.unflatten(outs)
+        return outs
 
     def _run_donating(self, call: Call, program: Program, consts: list[Any]) -> list[Any]:
-        how = Compilation(donated=(*(False for _ in consts), *call.donated))
+        how = Compilation(donated=(*(False for _ in consts), *call.donated, *(False for _ in call.held)))
         executable = compile_jaxpr(program.jaxpr, self.name, how)
-        return executable.call([*consts, *call.leaves])
+        return executable.call([*consts, *call.leaves, *call.held])
 
     def _install(self, call: Call, program: Program, consts: list[Any]) -> None:
         """Make the next call with these types take the short way."""
@@ -232,7 +226,11 @@ class JitFunction:
             program = self.programs.get(call.key)
         except Exception as error:  # a user's __eq__
             raise call.incomparable() from error
-        if program is None:
+        if program is _KEPT:
+            call.keep()
+            return self._program(call)
+        known = program
+        if program is None or not program.fits():
             if config.current().no_tracing:
                 raise RuntimeError(
                     f"jit({self.name}) was to be traced for new types of arguments, but 'no_tracing' is set"
@@ -240,48 +238,57 @@ class JitFunction:
             if events.wanted():
                 events.emit(cache_miss(call, self.name, list(self.programs)))
             program = self._trace(call)
+            if program is None:
+                self.programs.setdefault(call.key, _KEPT)
+                call.keep()
+                return self._program(call)
             if any(call.donated) and current.get() is None:
                 warn_of_unusable(program.closed.in_avals, program.closed.out_avals, call.donated)
             if not any(isinstance(c, Tracer) for c in program.consts):
+                if known is not None:  # it fits no more
+                    self.programs.pop(call.key, None)
                 program = self.programs.setdefault(call.key, program)
         return program
 
-    def _trace(self, call: Call) -> Program:
+    def _trace(self, call: Call) -> Program | None:
+        """The program for these arguments; None where it must be traced for these very references, which rules of the user's hold."""
         started = time.perf_counter()
-        left: Any = None
-        watched = refs.watched(refs.unburied(self.fun) if call.buried else self.fun, self, reads=True)
+        left: tuple[Any, Any] = (None, ())
+        taken: Any = None
+        kept = False
 
         def flat(*leaves: Any) -> list[Any]:
-            nonlocal left
+            nonlocal left, taken, kept
+            taken = ref_scope.take(current.get())
             if self.shardings is not None:
                 leaves = tuple(sharded.constrain(leaves, self.shardings.constraints(call)))
-            args, kwargs = call.rebuild(leaves)
-            outs, out_tree = tree.flatten(watched(*args, **kwargs))
+            given, local = call.local(leaves)
+            args, kwargs = call.rebuild(given)
+            outs, out_tree = tree.flatten(self.fun(*args, **kwargs))
             check_outputs(self.name, outs, out_tree)
             if self.shardings is not None:
                 outs = sharded.constrain(outs, self.shardings.outputs(out_tree))
             outs, zeros = take_zeros(outs)
             left = out_tree, zeros
-            return outs
+            kept = any(ref._kept for ref in local)
+            return [*outs, *[ref._load() for ref in local]]
 
         closed = stage(flat, [aval_of(x) for x in call.leaves], self.name, call.names())
         closed = closed.replace(jaxpr=with_automatic_checks(closed.jaxpr))
         if events.wanted():
             events.emit(events.Traced(self.name, len(closed.jaxpr.eqns), time.perf_counter() - started))
-        return Program(closed, *left)
+        if kept and not call.kept:
+            return None
+        kept_refs = tuple([ref for _, ref in call.refs]) if call.kept else ()
+        return Program(closed, left[0], left[1], tuple([i for i, _ in call.refs]), kept_refs, taken.cells())
 
     # --- stages
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Trace for these arguments (arrays or ShapeDtypeStructs) without running."""
+        args, kwargs = refs.promised((args, kwargs))
         call = Call(self, args, kwargs)
-        try:
-            program = self._program(call)
-        except refs.Touched as touched:
-            if touched.token is not self:
-                raise
-            raise touched.unsupported(f"a program of {self.name} that is looked at or compiled by itself") from None
-        return Traced(self, call, program)
+        return Traced(self, call, self._program(call))
 
     def plan(self, call: Call, program: Program) -> placed.Plan:
         """Where the program runs, and how it is compiled for these arguments."""
@@ -330,39 +337,6 @@ class JitFunction:
 
     def _cache_size(self) -> int:
         return len(self.programs)
-
-
-class _Holder:
-    """A call that touches references: a jitted function of their values and of the arguments, which returns the new values."""
-
-    def __init__(self, function: JitFunction, call: Call, touched: tuple[Any, ...]) -> None:
-        self.function, self.call, self.touched = function, call, touched
-        self._jit()
-
-    def _jit(self) -> None:
-        fun = refs.unburied(self.function.fun)
-        opened = refs.opened(fun, self, self.touched, reads=True)
-
-        def run(values: Any, leaves: Any) -> Any:
-            args, kwargs = self.call.rebuild(leaves)
-            return opened(values, *args, **kwargs)
-
-        run.__name__ = self.function.name
-        self.jitted = jit(run)
-
-    def __call__(self, call: Call) -> Any:
-        while True:
-            try:
-                out, values = self.jitted([ref[...] for ref in self.touched], call.leaves)
-                break
-            except refs.Touched as touched:
-                if touched.token is not self:
-                    raise
-                self.touched = (*self.touched, *touched.refs)
-                self._jit()
-        for ref, value in zip(self.touched, values, strict=True):
-            ref[...] = value
-        return out
 
 
 class _Bound:

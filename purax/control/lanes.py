@@ -2,10 +2,11 @@
 """Programs that are run for some lanes of a mapping only.
 
 All lanes of a mapping run one program, so a branch that one lane takes is run for the others, too, and a loop goes on until the
-last lane has finished. What it gives in a lane that is not meant is thrown away. Three things could still be seen: a loop that
-never ends with the values of such a lane, so such lanes run on the values of a lane that is meant; calls of Python and other
-effects, so a program with such runs lane by lane (unless the mapping has a name, which collectives may use); and a program that no
-lane is meant for, which is not run at all if it holds a loop.
+last lane has finished. What it gives in a lane that is not meant is thrown away. Four things could still be seen: a loop that
+never ends with the values of such a lane, so such lanes run on the values of a lane that is meant; a check that fails in such a
+lane, so checks become results first, which are thrown away, too; calls of Python and other effects, so a program with such runs
+lane by lane (unless it works across the lanes, by the name of the mapping); and a program that no lane is meant for, which is
+not run at all if it holds a loop.
 
 Parameters
 ----------
@@ -19,19 +20,39 @@ name : str
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from purax import errors
+from purax.control.check import check_p
 from purax.control.program import build, partition
+from purax.control.program_call import jit_p
 from purax.control.scan import scan_p
-from purax.core.ir import ClosedJaxpr, Jaxpr
-from purax.core.trace import aval_of
+from purax.core.effects import CHECK, IO, ORDERED_IO
+from purax.core.hooks import hooks
+from purax.core.interpret import walk
+from purax.core.ir import ClosedJaxpr, Equation, Jaxpr, intern
+from purax.core.stage import StageTrace
+from purax.core.trace import aval_of, current
+from purax.pipeline.evaluate import one_equation
 from purax.primitives import elementwise, reduction, shape, slicing
+from purax.primitives.collective import pvary_p
 from purax.primitives.stop_gradient import stop_gradient
+from purax.transforms.vmap import batch_jaxpr
 
-__all__ = ["by_lane", "calls_host", "has_open_loop", "keep_where", "like_live"]
+__all__ = [
+    "apart",
+    "by_lane",
+    "calls_host",
+    "calls_python",
+    "checks",
+    "has_open_loop",
+    "keep_where",
+    "like_live",
+    "with_reports",
+]
 
 
 def keep_where(live: Any, new: Any, old: Any) -> Any:
@@ -53,20 +74,144 @@ def calls_host(jaxpr: Jaxpr) -> bool:
     return bool(jaxpr.effects) or _holds(jaxpr, "pure_callback")
 
 
-def _holds(jaxpr: Jaxpr, name: str) -> bool:
-    found = jaxpr.derived.get(("holds", name))
+def calls_python(jaxpr: Jaxpr) -> bool:
+    """Whether Python functions are called while the program runs."""
+    return bool(jaxpr.effects - {CHECK}) or _holds(jaxpr, "pure_callback")
+
+
+def _names_axis(jaxpr: Jaxpr, axis: Any) -> bool:
+    """Whether an operation of the program works across the lanes of this axis, which is named."""
+    works = lambda e: e.primitive.names_axes and e.primitive is not pvary_p and axis.name in e.params["axes"]
+    return axis.name is not None and _finds(jaxpr, ("axis", axis.name), works)
+
+
+def apart(programs: Sequence[Jaxpr], axis: Any) -> bool:
+    """Whether programs with effects can run lane by lane.
+
+    Parameters
+    ----------
+    programs : sequence of Jaxpr
+    axis : Axis
+        Of the mapping.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    CallbackBatchingError
+        They do input or output, and work across the lanes: then all lanes run them, those that are not meant, too.
+    """
+    if not any(map(calls_host, programs)):
+        return False
+    if not any(_names_axis(j, axis) for j in programs):
+        return True
+    if any(j.effects & {IO, ORDERED_IO} for j in programs):
+        raise errors.CallbackBatchingError(
+            errors.explain(
+                f"io_callback is in a branch or a loop that works across the lanes of the mapped axis {axis.name!r}",
+                "all lanes run such a program, and its effects would happen for lanes that do not take the branch or have left the loop",
+                "move the io_callback out of the branch or loop, or the collective",
+            )
+        )
+    return False
+
+
+def _unnamed(jaxpr: Jaxpr, axis: Any) -> Jaxpr:
+    """The program without the name of a mapped axis in the types of its values."""
+    if axis.name is None:
+        return jaxpr
+    found = jaxpr.derived.get(("unnamed", axis.name))
     if found is None:
-        found = jaxpr.derived["holds", name] = any(
-            eqn.primitive.name == name or any(_value_holds(value, name) for value in eqn.params.values())
-            for eqn in jaxpr.eqns
+        trace = StageTrace(None, jaxpr.name, "vmap", embed=True)
+        inputs = [trace.new_input(a.with_varying(a.varying - {axis.name})) for a in jaxpr.in_avals]
+        token = current.set(trace)
+        try:
+            outs = walk(jaxpr, (), inputs, lambda eqn, values: _bind_unnamed(eqn, values, axis))
+        finally:
+            current.reset(token)
+        found = jaxpr.derived["unnamed", axis.name] = intern(trace.close(inputs, outs).jaxpr)
+    return found
+
+
+def _bind_unnamed(eqn: Equation, values: Sequence[Any], axis: Any) -> Sequence[Any]:
+    def changed(value: Any) -> Any:
+        if isinstance(value, Jaxpr):
+            return _unnamed(value, axis)
+        return tuple([changed(v) for v in value]) if type(value) is tuple else value
+
+    if eqn.primitive is pvary_p:
+        rest = tuple([name for name in eqn.params["axes"] if name != axis.name])
+        return eqn.primitive.bind(*values, axes=rest) if rest else values
+    return eqn.primitive.bind(*values, **{name: changed(value) for name, value in eqn.params.items()})
+
+
+def _holds(jaxpr: Jaxpr, name: str) -> bool:
+    return _finds(jaxpr, ("holds", name), lambda eqn: eqn.primitive.name == name)
+
+
+def _finds(jaxpr: Jaxpr, key: Any, wanted: Callable[[Equation], bool]) -> bool:
+    """Whether an equation is wanted, of the program or of one that it holds; remembered by the key."""
+    found = jaxpr.derived.get(key)
+    if found is None:
+        found = jaxpr.derived[key] = any(
+            wanted(eqn) or any(_value_finds(value, key, wanted) for value in eqn.params.values()) for eqn in jaxpr.eqns
         )
     return found
 
 
-def _value_holds(value: Any, name: str) -> bool:
+def _value_finds(value: Any, key: Any, wanted: Callable[[Equation], bool]) -> bool:
     if isinstance(value, (Jaxpr, ClosedJaxpr)):
-        return _holds(value.jaxpr, name)
-    return isinstance(value, tuple) and any(_value_holds(item, name) for item in value)
+        return _finds(value.jaxpr, key, wanted)
+    return isinstance(value, tuple) and any(_value_finds(item, key, wanted) for item in value)
+
+
+def checks(programs: Iterable[Jaxpr]) -> bool:
+    """Whether programs hold checks whose results `with_reports` can give: none that is for `checkify` alone."""
+    for_checkify = lambda eqn: eqn.primitive is check_p and eqn.params["debug"]
+    programs = list(programs)
+    return any(CHECK in j.effects for j in programs) and not any(
+        _finds(j, "debug check", for_checkify) for j in programs
+    )
+
+
+def with_reports(
+    primitive: Any,
+    axis: Any,
+    operands: Sequence[Any],
+    dims: Sequence[Any],
+    avals: Sequence[Any],
+    params: dict[str, Any],
+) -> tuple[Any, tuple[int | None, ...]]:
+    """Map an operation that holds programs with checks: what they found in each lane is a result, and is checked afterwards.
+
+    Parameters
+    ----------
+    primitive, params
+        The operation.
+    axis : Axis
+        Of the mapping.
+    operands : sequence of arrays
+    dims : sequence of int or None
+        Their mapped axes.
+    avals : sequence of ShapedArray
+        Types of the operands within a lane.
+
+    Returns
+    -------
+    (tuple of arrays, tuple of int or None)
+        Outputs of the operation and their mapped axes.
+    """
+    outs = primitive.outputs(tuple(avals), params)
+    jaxpr, table = hooks.report(intern(one_equation(primitive, tuple(avals), params, outs)))
+    mask = tuple([d is not None for d in dims])
+    wanted = (*[False] * len(outs), *[True] * (len(jaxpr.outvars) - len(outs)))
+    mapped, batched = batch_jaxpr(jaxpr, axis, mask, wanted)
+    moved = [x if d is None else shape.move_batch_axis(x, d, 0) for x, d in zip(operands, dims, strict=True)]
+    results = jit_p.bind(*moved, jaxpr=mapped, name=primitive.name, inline=True)
+    check_p.bind(*results[len(outs) :], table=table, lanes=1, debug=False)
+    return tuple(results[: len(outs)]), tuple([0 if b else None for b in batched[: len(outs)]])
 
 
 def like_live(live: Any, values: Sequence[Any], mapped: Sequence[bool]) -> list[Any]:
@@ -82,26 +227,33 @@ def _like_lane(live: Any, x: Any, lane: Any) -> Any:
 
 
 def by_lane(
-    fun: Callable[..., Sequence[Any]], size: int, operands: Sequence[Any], mapped: Sequence[bool], name: str
+    fun: Callable[..., Sequence[Any]],
+    axis: Any,
+    operands: Sequence[Any],
+    mapped: Sequence[bool],
+    programs: Sequence[Jaxpr],
 ) -> list[Any]:
-    """`fun` of one lane after the other; mapped operands and all outputs have the mapped axis first.
+    """`fun(programs, *operands)` of one lane after the other; mapped operands and all outputs have the mapped axis first.
 
     Parameters
     ----------
     fun : callable
-    size : int
-        Number of lanes.
+    axis : Axis
     operands : sequence of arrays
+    programs : sequence of Jaxpr
+        What it runs; without the name of the axis they are handed to it.
 
     Returns
     -------
     list of arrays
     """
     shared, rows = partition(mapped, operands)
+    size, name = axis.size, programs[0].name
+    programs = tuple([_unnamed(j, axis) for j in programs])
 
     def body(*xs: Any) -> Sequence[Any]:
         rest, own = iter(xs[: len(shared)]), iter(xs[len(shared) :])
-        return fun(*[next(own) if m else next(rest) for m in mapped])
+        return fun(programs, *[next(own) if m else next(rest) for m in mapped])
 
     avals = [*map(aval_of, shared), *((a := aval_of(x)).update(shape=a.shape[1:]) for x in rows)]
     program = build(body, avals, name)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes, errors, tree
-from purax.control import refs
-from purax.control.program import build, cast_weak, holds, merge, partition, permuted, stage_tree, varying_over
+from purax.control import ref_scope, refs
+from purax.control.check import check
+from purax.control.program import build, cast_weak, holds, merge, partition, permuted, stage_touching, varying_over
 from purax.control.rewind import counted
 from purax.control.scan import scan_p
 from purax.control.while_loop import while_p
@@ -19,8 +20,9 @@ from purax.core.dims import Dim, as_size
 from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Jaxpr, Var, intern
+from purax.core.passes import silent
 from purax.core.trace import Tracer, aval_of
-from purax.primitives import cast, comparison, elementwise, shape
+from purax.primitives import bits, cast, comparison, elementwise, shape
 from purax.primitives.base import zeros_of
 from purax.transforms.flat import check_arrays, name_of
 from purax.transforms.vmap import vmap
@@ -84,41 +86,41 @@ def scan(
         return _python_scan(f, init, xs_flat, xs_tree, size, reverse)
     x_avals = [(a := aval_of(x)).update(shape=a.shape[1:]) for x in xs_flat]
 
-    def attempt(token: Any, held: Any) -> Any:
-        if not held:
-            return _scan(refs.watched(f, token), init, xs_flat, xs_tree, x_avals, size, bool(reverse), steps)
-        inner = refs.opened(f, token, held)
-
-        def body(carry: Any, x: Any) -> Any:
-            (carry, y), values = inner(carry[0], carry[1], x)
-            return (values, carry), y
-
-        start = ([r[...] for r in held], init)
-        (values, carry), ys = _scan(_renamed(body, f), start, xs_flat, xs_tree, x_avals, size, bool(reverse), steps)
-        return (carry, ys), values
-
-    return refs.settled(attempt)
-
-
-def _scan(
-    f: Any, init: Any, xs_flat: list[Any], xs_tree: Any, x_avals: list[Any], size: int, reverse: bool, steps: int
-) -> Any:
     init_flat, init_tree = tree.flatten(init)
     in_tree = tree.structure((init, xs_tree.unflatten(range(len(xs_flat)))))
-    jaxpr, consts, out_tree, init_flat = _stage_body(f, in_tree, init_tree, init_flat, x_avals)
-    kept, rows, fixed = _unchanged(jaxpr, len(consts), len(init_flat))
-    changing, unchanged = partition(fixed, init_flat)
+    jaxpr, consts, out_tree, init_flat, cells = _stage_body(f, in_tree, init_tree, init_flat, x_avals)
+    n_carry = len(init_flat)
+    if len(cells):  # what references hold comes and goes with the carry
+        order, outputs = (
+            _cells_after(len(consts) + n_carry, jaxpr.invars, cells),
+            _cells_after(n_carry, jaxpr.outvars, cells),
+        )
+        jaxpr, n_carry = permuted(jaxpr, order, outputs), n_carry + len(cells)
+    kept, rows, fixed = _unchanged(jaxpr, len(consts), n_carry)
     # Outputs that are slices of `xs` as they came are `xs`.
     slices = {v: x for v, x in zip(jaxpr.invars[len(jaxpr.invars) - len(xs_flat) :], xs_flat, strict=True)}
-    same = [type(v) is Var and v in slices for v in jaxpr.outvars[len(init_flat) :]]
-    rows = [i for i in rows if i < len(init_flat) or not same[i - len(init_flat)]]
-    outs = scan_p.bind(
-        *consts, *unchanged, *changing, *xs_flat, jaxpr=permuted(jaxpr, kept, rows), length=size,
-        reverse=reverse, unroll=steps, consts=len(consts) + len(unchanged), carry=len(changing),
-    )  # fmt: skip
-    final = merge(fixed, outs[: len(changing)], [hooks.as_array(x) for x in unchanged])
-    forwarded = [hooks.as_array(slices[v]) for v, s in zip(jaxpr.outvars[len(init_flat) :], same, strict=True) if s]
-    return out_tree.unflatten([*final, *merge(same, outs[len(changing) :], forwarded)])
+    same = [type(v) is Var and v in slices for v in jaxpr.outvars[n_carry:]]
+    rows = [i for i in rows if i < n_carry or not same[i - n_carry]]
+    program = permuted(jaxpr, kept, rows)
+
+    def run(held: Sequence[Any]) -> list[Any]:
+        changing, unchanged = partition(fixed, [*init_flat, *held])
+        outs = scan_p.bind(
+            *consts, *unchanged, *changing, *xs_flat, jaxpr=program, length=size, reverse=bool(reverse), unroll=steps,
+            consts=len(consts) + len(unchanged), carry=len(changing),
+        )  # fmt: skip
+        final = merge(fixed, outs[: len(changing)], [hooks.as_array(x) for x in unchanged])
+        forwarded = [hooks.as_array(slices[v]) for v, s in zip(jaxpr.outvars[n_carry:], same, strict=True) if s]
+        ys = merge(same, outs[len(changing) :], forwarded)
+        return [*final[: len(init_flat)], *ys, *final[len(init_flat) :]]
+
+    return out_tree.unflatten(cells.through((program,), run))
+
+
+def _cells_after(place: int, values: Sequence[Any], cells: ref_scope.Cells) -> list[int]:
+    """The order of inputs or outputs with the last ones, those of references, after the first `place` of them."""
+    end = len(values) - len(cells)
+    return [*range(place), *range(end, len(values)), *range(place, end)]
 
 
 def _scan_over_refs(f: Any, init: Any, xs_flat: list[Any], xs_tree: Any, **options: Any) -> Any:
@@ -195,13 +197,13 @@ def _scan_length(xs_flat: Sequence[Any], length: Any, xs: Any) -> int:
 
 def _stage_body(
     f: Callable[..., Any], in_tree: Any, init_tree: Any, init_flat: list[Any], x_avals: Sequence[Any]
-) -> tuple[Jaxpr, list[Any], Any, list[Any]]:
+) -> tuple[Jaxpr, list[Any], Any, list[Any], ref_scope.Cells]:
     """Trace the body until the carry types are a fixed point: weakly typed carries take the type the body gives them."""
     name = name_of(f)
-    for _ in range(2 + len(init_flat)):
+    for _ in range(3 + len(init_flat)):
         carry_avals = [aval_of(x) for x in init_flat]
-        jaxpr, consts, out_tree = stage_tree(f, in_tree, [*carry_avals, *x_avals], name, "scan")
-        _check_pair(f, out_tree, jaxpr)
+        jaxpr, consts, out_tree, cells = stage_touching(f, in_tree, [*carry_avals, *x_avals], name, "scan")
+        _check_pair(f, out_tree)
         carry_tree, _ = tree.treedef_children(out_tree)
         if carry_tree != init_tree:
             raise errors.CarryTypeError(
@@ -214,22 +216,27 @@ def _stage_body(
             )
         outs = jaxpr.out_avals[: len(init_flat)]
         promoted = _promote_carry(init_flat, carry_avals, outs)
-        if promoted is None:
+        widened = cells.widened(_cell_avals(jaxpr, cells))
+        if promoted is None and not widened:
             break
-        init_flat = promoted
+        init_flat = init_flat if promoted is None else promoted
     check_carry("scan", name, init_tree, carry_avals, outs)
     wanted = [*carry_avals, *jaxpr.out_avals[len(init_flat) :]]
     if list(jaxpr.out_avals) != wanted:
         inner = jaxpr
         jaxpr = build(lambda *xs: cast_weak(eval_jaxpr(inner, (), *xs), wanted), inner.in_avals, name)
-    return intern(jaxpr), consts, out_tree, init_flat
+    return intern(jaxpr), consts, out_tree, init_flat, cells
 
 
-def _check_pair(f: Any, out_tree: Any, jaxpr: Jaxpr) -> None:
+def _cell_avals(jaxpr: Jaxpr, cells: ref_scope.Cells) -> list[Any]:
+    return list(jaxpr.out_avals[len(jaxpr.outvars) - len(cells) :])
+
+
+def _check_pair(f: Any, out_tree: Any) -> None:
     children = tree.treedef_children(out_tree)
     if len(children) != 2 or out_tree != tree.structure(tuple(c.unflatten(range(c.num_leaves)) for c in children)):
         raise TypeError(
-            f"scan body output must be a pair (carry, y), but {name_of(f)} returned {out_tree} with {len(jaxpr.outvars)} leaves."
+            f"scan body output must be a pair (carry, y), but {name_of(f)} returned {out_tree} with {out_tree.num_leaves} leaves."
         )
 
 
@@ -287,8 +294,9 @@ def _python_scan(f: Any, carry: Any, xs_flat: Sequence[Any], xs_tree: Any, size:
 
 
 def while_loop(
-    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any, *, max_steps: int | None = None
-) -> Any:
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any, *, max_steps: int | None = None,
+    truncate: bool = False,
+) -> Any:  # fmt: skip
     """Repeat `value = body_fun(value)` while `cond_fun(value)`.
 
     Parameters
@@ -299,10 +307,12 @@ def while_loop(
         Keeps structure, shapes and dtypes of the value.
     init_val : pytree of arrays
     max_steps : int, optional
-        Stop after so many steps at the latest. With it the loop can be differentiated in reverse mode: the steps are computed
+        A bound on the number of steps: where the condition still holds after so many, a check fails. With it the loop can be differentiated in reverse mode: the steps are computed
         again from values kept at a few of them. With `L` the least number such that `16**L >= max_steps`, memory is that of
         at most `16 * L` copies of the value, and time that of at most `1 + L` runs of the loop and of one derivative of each
         step that is done.
+    truncate : bool
+        Stop after `max_steps` steps, and say nothing.
 
     Returns
     -------
@@ -314,6 +324,8 @@ def while_loop(
         The body changes the type of the value.
     ReverseModeError
         Reverse mode without `max_steps`.
+    FailedCheckError
+        The condition holds after `max_steps` steps (see `purax.check`).
     TypeError
         A function cannot be called.
 
@@ -325,7 +337,7 @@ def while_loop(
     if not (callable(body_fun) and callable(cond_fun)):
         raise TypeError("lax.while_loop: body_fun and cond_fun arguments should be callable.")
     limit = None if max_steps is None else _checked_limit("while_loop", max_steps)
-    return _while_loop(cond_fun, body_fun, init_val, limit, cut=limit is not None)
+    return _while_loop(cond_fun, body_fun, init_val, limit, cut=limit is not None, checked=not truncate)
 
 
 def _checked_limit(what: str, max_steps: Any) -> int:
@@ -338,23 +350,13 @@ def _checked_limit(what: str, max_steps: Any) -> int:
     return limit
 
 
-def _while_loop(cond_fun: Any, body_fun: Any, init_val: Any, limit: int | None = None, cut: bool = False) -> Any:
-    """A loop of at most `limit` steps; without `cut` the condition is known to keep the limit."""
+def _while_loop(
+    cond_fun: Any, body_fun: Any, init_val: Any, limit: int | None = None, cut: bool = False, checked: bool = False
+) -> Any:
+    """A loop of at most `limit` steps; without `cut` the condition is known to keep the limit.
 
-    def attempt(token: Any, held: Any) -> Any:
-        if not held:
-            go_on, body = [refs.watched(fun, token) for fun in (cond_fun, body_fun)]
-            return _while_loop_of_values(go_on, body, init_val, limit, cut)
-        condition, step = [refs.opened(fun, token, held) for fun in (cond_fun, body_fun)]
-        go_on = _renamed(lambda s: condition(*s)[0], cond_fun)
-        body = _renamed(lambda s: step(*s)[::-1], body_fun)
-        values, out = _while_loop_of_values(go_on, body, ([r[...] for r in held], init_val), limit, cut)
-        return out, values
-
-    return refs.settled(attempt)
-
-
-def _while_loop_of_values(cond_fun: Any, body_fun: Any, init_val: Any, limit: int | None, cut: bool) -> Any:
+    `checked`: the loop must have ended by its condition.
+    """
     init_flat, init_tree = tree.flatten(init_val)
     check_arrays(
         "while_loop", init_flat, lambda: ["init_val" + tree.keystr(p) for p, _ in tree.leaves_with_path(init_val)]
@@ -364,59 +366,89 @@ def _while_loop_of_values(cond_fun: Any, body_fun: Any, init_val: Any, limit: in
         steps = 0
         while bool(cond_fun(init_val)) and not (cut and steps == limit):
             init_val, steps = body_fun(init_val), steps + 1
+        if cut and checked and steps == limit:
+            _check_ended(bits.bitwise_not(cond_fun(init_val)), name_of(body_fun), limit)
         return init_val
     in_tree = tree.structure((init_val,))
-    for _ in range(2 + len(init_flat)):
+    for _ in range(3 + len(init_flat)):
         avals = [aval_of(x) for x in init_flat]
-        body, body_consts, out_tree = stage_tree(body_fun, in_tree, avals, name_of(body_fun), "while_loop")
+        body, body_consts, out_tree, cells = stage_touching(body_fun, in_tree, avals, name_of(body_fun), "while_loop")
         if out_tree != init_tree:
             raise errors.CarryTypeError(
                 f"while_loop: body_fun output and input must have same type structure, got {out_tree} and {init_tree}."
             )
-        promoted = _promote_carry(init_flat, avals, body.out_avals)
-        if promoted is None:
-            condition, cond_consts, cond_tree = stage_tree(cond_fun, in_tree, avals, name_of(cond_fun), "while_loop")
+        promoted = _promote_carry(init_flat, avals, body.out_avals[: len(avals)])
+        widened = cells.widened(_cell_avals(body, cells))
+        if promoted is None and not widened:
+            condition, cond_consts, cond_tree, asked = stage_touching(
+                cond_fun, in_tree, avals, name_of(cond_fun), "while_loop"
+            )
             lanes = frozenset().union(*[a.varying for a in condition.out_avals])
-            if all(lanes <= a.varying for a in avals):
+            every = ref_scope.Cells.union([asked, cells])
+            widened = every.widened([a.with_varying(a.varying | lanes) for a in every.avals()])
+            if all(lanes <= a.varying for a in avals) and not widened:
                 break
             promoted = [varying_over(x, lanes - a.varying) for x, a in zip(init_flat, avals, strict=True)]
-        init_flat = promoted
-    check_carry("while_loop", name_of(body_fun), init_tree, avals, body.out_avals)
+        init_flat = init_flat if promoted is None else promoted
+    check_carry("while_loop", name_of(body_fun), init_tree, avals, body.out_avals[: len(avals)])
+    if cond_tree != tree.structure(0):
+        raise TypeError(f"cond_fun must return a boolean scalar, but got pytree {cond_tree}.")
+    if any(asked.written):
+        asked.refuse(f"{name_of(cond_fun)}, the condition of a loop, which may only read")
+    if len(every):  # what references hold are more values
+        condition, body = every.held_by(condition, asked), every.held_by(body, cells)
+        condition = permuted(condition, range(len(condition.invars)), [0])
+        avals = [*avals, *every.avals()]
     if list(body.out_avals) != avals:
         inner = body
         body = build(lambda *xs: cast_weak(eval_jaxpr(inner, (), *xs), avals), inner.in_avals, name_of(body_fun))
-    if len(condition.outvars) != 1 or cond_tree != tree.structure(0):
-        raise TypeError(f"cond_fun must return a boolean scalar, but got pytree {cond_tree}.")
     verdict = condition.out_avals[0]
     if verdict.shape != () or not dtypes.issubdtype(verdict.dtype, np.bool_):
         raise TypeError(f"cond_fun must return a boolean scalar, but got output type(s) {verdict.str_short()}.")
     count = len(cond_consts)
-    kept, rows, fixed = _unchanged(body, len(body_consts), len(init_flat))
-    changing, unchanged = partition(fixed, init_flat)
-    if unchanged:  # constants of both programs
+    kept, rows, fixed = _unchanged(body, len(body_consts), len(avals))
+    if any(fixed):  # constants of both programs
         order = [*range(count), *(count + i for i in sorted(range(len(fixed)), key=lambda i: not fixed[i]))]
         condition, body = permuted(condition, order, [0]), permuted(body, kept, rows)
-    n_cond, n_body, start = count + len(unchanged), len(body_consts) + len(unchanged), []
+    n_cond, n_body, start = count + sum(fixed), len(body_consts) + sum(fixed), []
+    uncounted = condition
     if cut:
         counter, condition, body = counted(condition, body, n_cond, n_body, limit)
         start = [zeros_of(counter)]
-    outs = while_p.bind(
-        *cond_consts, *unchanged, *body_consts, *unchanged, *start, *changing, condition=intern(condition),
-        body=intern(body), condition_consts=n_cond, body_consts=n_body, max_steps=limit,
-    )  # fmt: skip
-    return init_tree.unflatten(merge(fixed, outs[len(start) :], [hooks.as_array(x) for x in unchanged]))
+
+    def run(held: Sequence[Any]) -> list[Any]:
+        changing, unchanged = partition(fixed, [*init_flat, *held])
+        outs = while_p.bind(
+            *cond_consts, *unchanged, *body_consts, *unchanged, *start, *changing, condition=intern(condition),
+            body=intern(body), condition_consts=n_cond, body_consts=n_body, max_steps=limit,
+        )  # fmt: skip
+        if cut and checked:
+            (goes_on,) = eval_jaxpr(silent(uncounted), (), *cond_consts, *unchanged, *outs[1:])
+            _check_ended(bits.bitwise_not(goes_on), name_of(body_fun), limit)
+        return merge(fixed, outs[len(start) :], [hooks.as_array(x) for x in unchanged])
+
+    return init_tree.unflatten(every.through((condition, body), run))
+
+
+def _check_ended(pred: Any, name: str, limit: Any) -> None:
+    """Check that a loop has ended by itself."""
+    check(
+        pred,
+        f"the loop of {name} has not ended after max_steps={limit} steps (truncate=True: stop there without an error)",
+    )
 
 
 def fori_loop(
     lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: Any = None,
-    max_steps: int | None = None,
+    max_steps: int | None = None, truncate: bool = False,
 ) -> Any:  # fmt: skip
     """Repeat `value = body_fun(i, value)` for `i` from `lower` to `upper - 1`.
 
     With Python (or otherwise known) integer bounds it is a `scan`, whose reverse mode keeps what each step computes. With traced
     bounds it is a `while_loop`; integers bound the number of its steps, so it can be rewound, and `max_steps` makes that take
     less memory (see `while_loop`; without it there are eight levels of 16 kept values each). Bounds that are no integers have
-    a reverse mode with `max_steps` only.
+    a reverse mode with `max_steps` only. Where there are more steps than `max_steps` a check fails, or with `truncate` the loop
+    stops without a word.
 
     Parameters
     ----------
@@ -427,6 +459,7 @@ def fori_loop(
     unroll : int or bool, optional
         As in `scan`; for known bounds only.
     max_steps : int, optional
+    truncate : bool
         As in `while_loop`.
 
     Returns
@@ -435,6 +468,8 @@ def fori_loop(
 
     Raises
     ------
+    FailedCheckError
+        There are more than `max_steps` steps, and `truncate` is not set.
     OverflowError
         A bound does not fit the index dtype.
     TypeError
@@ -448,7 +483,10 @@ def fori_loop(
     one = 1 if weak else np.asarray(1, dtype)  # the index is weakly typed if both bounds are
     limit = None if max_steps is None else _checked_limit("fori_loop", max_steps)
     if isinstance(low, int) and isinstance(high, int):
-        high = high if limit is None else min(high, low + limit)
+        if limit is not None and high - low > limit:
+            high = low + limit
+            if not truncate:
+                _check_ended(False, name_of(body_fun), limit)
         if config.current().disable_jit:
             for i in range(low, high):
                 init_val = body_fun(hooks.as_array(i if weak else np.asarray(i, dtype)), init_val)
@@ -476,7 +514,7 @@ def fori_loop(
     if not cut and dtypes.issubdtype(dtype, np.integer):
         limit = 2**31 - 1
     go_on = lambda c: comparison.lt(c[0], c[1])
-    return _while_loop(go_on, _renamed(body, body_fun), (*bounds, init_val), limit, cut)[2]
+    return _while_loop(go_on, _renamed(body, body_fun), (*bounds, init_val), limit, cut, not truncate)[2]
 
 
 def _renamed(wrapper: Any, fun: Any) -> Any:

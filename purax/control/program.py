@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors, tree
+from purax.core.hooks import hooks
 from purax.core.ir import ClosedJaxpr, Jaxpr, Var, intern, open_constants
 from purax.core.stage import stage
-from purax.core.trace import aval_of
+from purax.core.trace import aval_of, current
 from purax.primitives import cast, collective
 
-__all__ = ["build", "cast_weak", "holds", "merge", "partition", "permuted", "stage_tree", "take"]
+__all__ = ["build", "cast_weak", "holds", "merge", "partition", "permuted", "stage_touching", "stage_tree", "take"]
 
 
 def stage_tree(
@@ -64,6 +65,38 @@ def stage_tree(
     closed = stage(flat, avals, name, names, kind)
     jaxpr, consts = open_constants(closed)
     return jaxpr, consts, out_tree
+
+
+def stage_touching(
+    fun: Callable[..., Any], in_tree: Any, avals: Sequence[Any], name: str, kind: str
+) -> tuple[Jaxpr, list[Any], Any, Any]:
+    """As `stage_tree`, for a function that may touch mutable references.
+
+    Parameters
+    ----------
+    fun : callable
+    in_tree : PyTreeDef
+        Of the arguments.
+    avals : sequence of ShapedArray
+        Types of their leaves.
+    name, kind : str
+        What the user wrote, for messages.
+
+    Returns
+    -------
+    (Jaxpr, list of arrays, PyTreeDef, Cells)
+        The program, the values of its first inputs, the structure of the output; and the references, whose values are the last
+        inputs and outputs (see `ref_scope.py`).
+    """
+    taken: Any = None
+
+    def run(*args: Any) -> Any:
+        nonlocal taken
+        taken = hooks.take_references(current.get(), False)
+        return fun(*args)
+
+    jaxpr, consts, out_tree = stage_tree(run, in_tree, avals, name, kind)
+    return jaxpr, consts, out_tree, taken.cells()
 
 
 def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int]) -> Jaxpr:

@@ -77,10 +77,11 @@ class Jit(Primitive):
         """Call the transposed program."""
         linear = tuple([is_linear(x) for x in operands])
         nonzero = tuple([c is not None for c in cotangents])
-        transposed, out_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
+        transposed, out_nonzero, cells = transpose_jaxpr(jaxpr, linear, nonzero)
         values = [x for x, m in zip(operands, linear, strict=True) if not m]
         given = [c for c in cotangents if c is not None]
-        results = iter(self.bind(*values, *given, jaxpr=transposed, name=name, inline=inline))
+        params = {"jaxpr": transposed, "name": name, "inline": inline}
+        results = iter(cells.through((transposed,), lambda held: self.bind(*values, *given, *held, **params)))
         found = iter([next(results) if n else None for n in out_nonzero])
         return tuple([next(found) if m else None for m in linear])
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutable references: `new_ref`, reading and writing by index, `freeze`.
 
-A reference is a cell that holds an array. Programs know nothing of it: while a function is being staged, the staging trace keeps
-the value that the cell has at this point of the program, and what is written last becomes an output. So jit, loops, branches and
-checkpoints of functions that touch a reference are those of functions that take its value and return the new one. A function is
-traced once as if it touched none; where it did, it is traced again with the values of these references among its inputs.
+A reference is a cell that holds an array. Programs know nothing of it: jit, loops, branches and checkpoints of functions that
+touch a reference are those of functions that take its value and return the new one (`ref_scope.py`).
 
 Each reference belongs to the trace that was current when it was made. Traces that stage nothing (`grad`, `jvp`, `vmap`) see the
 cell itself: what is written into a reference made inside them may carry derivatives or lanes, in one made outside it may not.
@@ -27,23 +25,24 @@ idx : index or None
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import itertools
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from purax import errors, tree
+from purax.control import ref_scope
 from purax.control.program import holds
+from purax.core.aval import ShapeDtypeStruct
 from purax.core.hooks import hooks
 from purax.core.source import current_source, format_source
-from purax.core.stage import StageTrace
-from purax.core.trace import Tracer, aval_of, check_escape, current
+from purax.core.trace import Tracer, aval_of, current
 from purax.primitives import cast, shape
 from purax.primitives.base import zeros_of
 
 __all__ = [
-    "Ref", "RefView", "Touched", "addupdate", "bury", "empty_ref", "free_ref", "freeze", "get", "is_ref", "new_ref", "opened", "set", "settled",
-    "swap", "unburied", "watched",
+    "Ref", "RefView", "addupdate", "bury", "check_apart", "check_distinct", "empty_ref", "free_ref", "freeze", "get", "is_ref", "new_ref", "set", "swap",
+    "unburied",
 ]  # fmt: skip
 
 
@@ -51,6 +50,12 @@ class _Access:
     """Reading and writing by index; what `Ref` and its views share."""
 
     __slots__ = ()
+    is_reference = True  # for those who may not import this class
+
+    @property
+    def base(self) -> Ref:
+        """The reference that it is a view of."""
+        raise NotImplementedError
 
     def _load(self) -> Any:
         raise NotImplementedError
@@ -62,23 +67,26 @@ class _Access:
         return self._load()[index]
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        now = self._load()
-        value = _fitting(value, aval_of(now))
-        whole = index is Ellipsis or (isinstance(index, tuple) and all(i is Ellipsis for i in index))
-        if whole and aval_of(value).shape == aval_of(now).shape:
-            self._store(value)
-        else:
-            self._store(now.at[index].set(value))
+        with self.base._lock:
+            now = self._load()
+            value = _fitting(value, aval_of(now))
+            whole = index is Ellipsis or (isinstance(index, tuple) and all(i is Ellipsis for i in index))
+            if whole and aval_of(value).shape == aval_of(now).shape:
+                self._store(value)
+            else:
+                self._store(now.at[index].set(value))
 
     def addupdate(self, value: Any, index: Any = ()) -> None:
         """Add to the elements at `index`; to all by default."""
-        now = self._load()
-        self._store(now.at[index].add(_fitting(value, aval_of(now))))
+        with self.base._lock:
+            now = self._load()
+            self._store(now.at[index].add(_fitting(value, aval_of(now))))
 
     def swap(self, value: Any, index: Any = ()) -> Any:
         """Write at `index` and return what was there."""
-        before = self[index]
-        self[index] = value
+        with self.base._lock:
+            before = self[index]
+            self[index] = value
         return before
 
     def get(self, index: Any = ()) -> Any:
@@ -133,6 +141,9 @@ class _Access:
         return self
 
 
+_numbers = itertools.count()
+
+
 class Ref(_Access):
     """A place that holds an array; made by `new_ref`.
 
@@ -144,35 +155,31 @@ class Ref(_Access):
         `ref.at[index]` refers to some elements.
     """
 
-    __slots__ = ("__weakref__", "_freed", "_home", "_kind", "_origin", "_value")
+    __slots__ = ("__weakref__", "_freed", "_home", "_kept", "_kind", "_lock", "_number", "_origin", "_value")
 
-    def __init__(self, value: Any, kind: str | None = None) -> None:
+    def __init__(self, value: Any, kind: str | None = None, origin: Any = None) -> None:
         self._value, self._home, self._kind, self._freed = value, current.get(), kind, ""
-        self._origin = current_source(3)
+        self._origin = origin or current_source(3)
+        self._kept = False  # whether a rule of the user's has it, which may run when the trace has ended
+        self._lock, self._number = threading.RLock(), next(_numbers)
+
+    @property
+    def base(self) -> Ref:
+        """Itself."""
+        return self
 
     def _load(self) -> Any:
         self._check_alive()
-        return _value_in(self, current.get())
+        return ref_scope.value_in(self, current.get())
 
     def _store(self, value: Any) -> None:
         self._check_alive()
-        stage = _innermost_stage(self, current.get())
-        scope = None if stage is None else _scopes.get(stage)
-        if stage is not None and scope is None:
-            raise errors.ReferenceUseError(
-                errors.explain(
-                    f"{self!r} was written inside {stage.kind} of {stage.name or 'a function'}",
-                    "what is written there could not leave it: jit, loops, branches and checkpoints let references be written, "
-                    "rules and solvers do not",
-                    "return the value, and write it outside",
-                )
-            )
-        value = _detached(self, value, self._home if stage is None else stage)
-        if scope is None:
-            self._value = value
-        else:
-            scope.values[self] = value
-            scope.touched[self] = True
+        ref_scope.store(self, value)
+
+    @property
+    def kind(self) -> str | None:
+        """What `new_ref` was told of derivatives."""
+        return self._kind
 
     def _check_alive(self) -> None:
         if self._freed:
@@ -195,6 +202,12 @@ class RefView(_Access):
 
     def __init__(self, ref: Any, index: Any) -> None:
         self.ref, self.index = ref, index
+
+    @property
+    def base(self) -> Ref:
+        """The reference that it is a view of."""
+        base: Ref = self.ref.base
+        return base
 
     def _load(self) -> Any:
         return self.ref[self.index]
@@ -232,164 +245,6 @@ def _fitting(value: Any, aval: Any) -> Any:
     )
 
 
-# --- where the value is -------------------------------------------------------------------------------------------------------
-
-
-class _Scope:
-    """The references of one staging trace: their values at this point of the program, and which were touched (True: written)."""
-
-    __slots__ = ("touched", "values")
-
-    def __init__(self, held: Sequence[Ref], values: Sequence[Any]) -> None:
-        self.values: dict[Ref, Any] = dict(zip(held, values, strict=True))
-        self.touched: dict[Ref, bool] = {}
-
-
-_scopes: weakref.WeakKeyDictionary[Any, _Scope] = weakref.WeakKeyDictionary()
-
-
-def _innermost_stage(ref: Ref, trace: Any) -> Any:
-    """The innermost staging trace between here and the home of the reference; None if there is none."""
-    home, stage = ref._home, None
-    while trace is not None:
-        if trace is home or (home is not None and trace.tag is not None and trace.tag is home.tag):
-            return stage
-        if stage is None and type(trace) is StageTrace:
-            stage = trace
-        trace = trace.parent
-    if home is not None:
-        raise errors.UnexpectedTracerError(
-            f"{ref!r} escaped from a {home.kind} of {home.name or 'a function'}: it holds a value that exists only there. "
-            "Return what it holds (purax.freeze(ref))."
-        )
-    return stage
-
-
-def _value_in(ref: Ref, trace: Any) -> Any:
-    stage = _innermost_stage(ref, trace)
-    if stage is None:
-        return ref._value
-    scope = _scopes.get(stage)
-    if scope is not None and ref in scope.values:
-        return scope.values[ref]
-    value = _value_in(ref, stage.parent)
-    if scope is not None and not isinstance(
-        value, Tracer
-    ):  # a program with a traced constant is not kept for another time
-        scope.touched.setdefault(ref, False)
-    return value
-
-
-def _detached(ref: Ref, value: Any, level: Any) -> Any:
-    """`value` as it may be kept at a level: without tangents, if the reference is said to have none; never of one lane."""
-    while isinstance(value, Tracer) and not (level is not None and level.encloses(value._trace)):
-        primal = getattr(value, "primal", None)
-        if primal is not None and (ref._kind or "").startswith("no_grad"):
-            value = primal
-        elif primal is not None:
-            raise errors.ReferenceUseError(
-                errors.explain(
-                    f"a value that is being differentiated was written into {ref!r}, which was made outside the differentiation",
-                    "its derivative would be lost",
-                    "Move the array reference into the function that is differentiated, make it with kind='no_grad_no_remat', or write "
-                    "purax.lax.stop_gradient(x)",
-                )
-            )
-        elif value._trace.kind == "vmap":
-            raise errors.ReferenceUseError(
-                errors.explain(
-                    f"a value of one lane of vmap was written into an unbatched array reference, {ref!r}",
-                    "it has room for one value, and each lane has its own",
-                    "make the reference inside the mapped function, or pass one with a mapped axis as an argument",
-                )
-            )
-        else:
-            check_escape(value, level)
-            break
-    return value
-
-
-# --- functions that touch references ------------------------------------------------------------------------------------------
-
-
-class Touched(Exception):
-    """A function under trace touched references that are not among its inputs."""
-
-    def __init__(self, token: Any, refs: tuple[Ref, ...]) -> None:
-        super().__init__(f"touched {len(refs)} references")
-        self.token, self.refs = token, refs
-
-    def unsupported(self, where: str) -> Exception:
-        """The error where references cannot be among the inputs."""
-        return errors.ReferenceUseError(
-            errors.explain(
-                f"{self.refs[0]!r} was touched by {where}",
-                "its value would be an input, and an output, that no caller knows of",
-                "pass what it holds (ref[...]), return the new value, and write it outside",
-            )
-        )
-
-
-@contextmanager
-def _scope(token: Any, held: Sequence[Ref], values: Sequence[Any], reads: bool) -> Iterator[_Scope]:
-    """Hold references in the current staging trace; raise Touched afterwards if others were written (or read)."""
-    trace = current.get()
-    if type(trace) is not StageTrace:  # run as Python (disable_jit): cells are cells
-        yield _Scope(held, values)
-        return
-    scope = _scopes[trace] = _Scope(held, values)
-    yield scope
-    missing = tuple([r for r, written in scope.touched.items() if (written or reads) and r not in held])
-    if missing:
-        raise Touched(token, missing)
-
-
-def watched(fun: Callable[..., Any], token: Any, reads: bool = False) -> Callable[..., Any]:
-    """`fun`, which raises Touched when it has touched a reference made outside."""
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        with _scope(token, (), (), reads):
-            return fun(*args, **kwargs)
-
-    run.__name__ = getattr(fun, "__name__", type(fun).__name__)
-    return run
-
-
-def opened(fun: Callable[..., Any], token: Any, held: Sequence[Ref], reads: bool = False) -> Callable[..., Any]:
-    """`(values of references, *args) -> (fun(*args), new values)`."""
-
-    def run(values: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-        with _scope(token, held, values, reads) as scope:
-            out = fun(*args, **kwargs)
-        return out, [scope.values[r] for r in held]
-
-    run.__name__ = getattr(fun, "__name__", type(fun).__name__)
-    return run
-
-
-def settled(attempt: Callable[[Any, tuple[Ref, ...]], Any]) -> Any:
-    """The result of `attempt(token, references)`, tried with more references until its functions touch no others.
-
-    Without references it returns the result, else the result and the new values, which are written.
-    """
-    held: tuple[Ref, ...] = ()
-    token = object()
-    while True:
-        try:
-            found = attempt(token, held)
-        except Touched as touched:
-            if touched.token is not token:
-                raise
-            held = (*held, *touched.refs)
-            continue
-        if not held:
-            return found
-        out, values = found
-        for ref, value in zip(held, values, strict=True):
-            ref._store(value)
-        return out
-
-
 # --- references among arguments -----------------------------------------------------------------------------------------------
 
 
@@ -402,7 +257,17 @@ class _Buried:
         self.ref = ref
 
 
+class _Held:
+    """What a reference holds, in its place among arguments: derivatives reach it."""
+
+    __slots__ = ("ref", "value")
+
+    def __init__(self, ref: Any, value: Any) -> None:
+        self.ref, self.value = ref, value
+
+
 tree.register_pytree_node(_Buried, lambda node: ((), node.ref), lambda ref, _: _Buried(ref))
+tree.register_pytree_node(_Held, lambda node: ((node.value,), node.ref), lambda ref, values: _Held(ref, *values))
 
 
 def is_ref(x: Any) -> bool:
@@ -410,8 +275,89 @@ def is_ref(x: Any) -> bool:
     return isinstance(x, _Access)
 
 
-def bury(what: str, args: Any) -> Any:
+def check_distinct(what: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> None:
+    """Check that no reference is at two places among the arguments.
+
+    Parameters
+    ----------
+    what : str
+        For the message.
+    leaves : sequence
+    names : callable
+        Gives the names of the leaves.
+
+    Raises
+    ------
+    ReferenceUseError
+        One is.
+    """
+    seen: dict[Any, int] = {}
+    for i, x in enumerate(leaves):
+        if is_ref(x) and seen.setdefault(id(x), i) != i:
+            raise errors.ReferenceUseError(
+                f"{what}: only one reference to a mutable array may be passed as an argument, but {x!r} appeared at both "
+                f"{names()[seen[id(x)]]} and {names()[i]}: code that writes to one of two would change the other."
+            )
+
+
+def check_apart(given: Sequence[Any], captured: Sequence[Any], name: str) -> None:
+    """Check that arguments of a function are not captured by it, too.
+
+    Parameters
+    ----------
+    given, captured : sequence of references
+    name : str
+        Of the argument, for the message.
+
+    Raises
+    ------
+    ReferenceUseError
+        One is.
+    """
+    bases = {id(ref.base) for ref in captured}
+    for ref in given:
+        if id(ref.base) in bases:
+            raise errors.ReferenceUseError(
+                errors.explain(
+                    f"{ref!r} was closed over and passed as the argument {name}: the program has one place for it",
+                    "code that writes to one of two would change the other",
+                    "pass it, or close over it",
+                )
+            )
+
+
+def standing_for(ref: Any, value: Any) -> Ref:
+    """A new reference like another one, as a program has it."""
+    base = ref.base
+    return Ref(value, base.kind, base._origin)
+
+
+def promised(args: Any) -> Any:
+    """`args` with references in the place of types that stand for some."""
+    if not any(map(_promises, tree.leaves(args))):
+        return args
+    return tree.map(lambda x: Ref(x) if _promises(x) else x, args)
+
+
+def _promises(x: Any) -> bool:
+    return type(x) is ShapeDtypeStruct and x.is_ref
+
+
+def bury(what: str, args: Any, differentiated: bool = False) -> Any:
     """`args` with references as structure; the same object if there are none.
+
+    Parameters
+    ----------
+    what : str
+        For the message.
+    args : pytree
+    differentiated : bool
+        What references hold that were made inside of a differentiation stays a leaf; they may be read only.
+
+    Returns
+    -------
+    pytree
+        Like `args`.
 
     Raises
     ------
@@ -421,25 +367,46 @@ def bury(what: str, args: Any) -> Any:
     leaves, treedef = tree.flatten(args)
     if not any(map(is_ref, leaves)):
         return args
-    seen: dict[Any, int] = {}
-    for i, x in enumerate(leaves):
-        if is_ref(x) and seen.setdefault(id(x), i) != i:
-            paths = [tree.keystr(p) for p, _ in tree.leaves_with_path(args)]
-            raise errors.ReferenceUseError(
-                f"{what}: only one reference to a mutable array may be passed as an argument, but {x!r} appeared at both "
-                f"{paths[seen[id(x)]]} and {paths[i]}: code that writes to one of two would change the other."
-            )
-    return treedef.unflatten([_Buried(x) if is_ref(x) else x for x in leaves])
+    check_distinct(what, leaves, lambda: [tree.keystr(p) for p, _ in tree.leaves_with_path(args)])
+
+    def placed(ref: Any) -> Any:
+        home = ref.base._home
+        active = differentiated and home is not None and home.kind in ("grad", "jvp", "linearize")
+        return _Held(ref, ref._load()) if active else _Buried(ref)
+
+    return treedef.unflatten([placed(x) if is_ref(x) else x for x in leaves])
 
 
 def unburied(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """`fun` for arguments with buried references."""
+    """`fun` for arguments with buried references.
+
+    Raises
+    ------
+    ReferenceUseError
+        The function, once it is called, writes a reference that it may only read.
+    """
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = tree.map(
-            lambda x: x.ref if type(x) is _Buried else x, (args, kwargs), is_leaf=lambda x: type(x) is _Buried
-        )
-        return fun(*args, **kwargs)
+        held = []
+
+        def opened(x: Any) -> Any:
+            if type(x) is not _Held:
+                return x.ref if type(x) is _Buried else x
+            held.append((standing_for(x.ref, x.value), x.value))
+            return held[-1][0]
+
+        args, kwargs = tree.map(opened, (args, kwargs), is_leaf=lambda x: type(x) in (_Buried, _Held))
+        out = fun(*args, **kwargs)
+        for ref, value in held:
+            if ref._value is not value:
+                raise errors.ReferenceUseError(
+                    errors.explain(
+                        f"{ref!r} was written by {run.__name__}, a function with rules of its own for derivatives",
+                        "the rules do not tell how the derivative of what it holds changes",
+                        "return the new value, and write it outside",
+                    )
+                )
+        return out
 
     run.__name__ = getattr(fun, "__name__", type(fun).__name__)
     return run
@@ -452,7 +419,8 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     """A place that holds an array, read and written by index: `ref[...]`, `ref[i] = x`, `ref.at[i].addupdate(x)`.
 
     References may be used inside `jit`, loops, branches, checkpoints and functions that are differentiated or mapped, and passed to
-    them; they cannot be returned.
+    them; they cannot be returned. Writes by index, `addupdate`, `swap` and calls of programs are one step for other threads;
+    `ref[...] += x` is a read and a write, as of any Python object.
 
     Parameters
     ----------
@@ -497,7 +465,7 @@ def free_ref(ref: Ref) -> tuple[()]:
 
 
 def _end(ref: Ref, how: str) -> None:
-    if isinstance(ref, Ref) and _innermost_stage(ref, current.get()) is None:
+    if isinstance(ref, Ref) and ref_scope.innermost_stage(ref, current.get()) is None:
         ref._freed = how
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from purax import config, tree
 from purax.control import refs
 from purax.control.policies import checkpoint_name, checkpoint_policies, split_by_policy
-from purax.control.program import build, stage_tree, take
+from purax.control.program import build, stage_touching, take
 from purax.control.program_call import HeldCall, LinearCall, jit_p, plain
 from purax.core.axes import axis_environment, lane_axes
 from purax.core.interpret import eval_jaxpr
@@ -221,34 +221,24 @@ def checkpoint(
         call.__name__ = name_of(fun)
         inner = call if dynamic is given else refs.unburied(call)
 
-        def attempt(token: Any, held: Any) -> Any:
-            if held:
-                values = ([r[...] for r in held], *buried)
-                return bound(refs.opened(inner, token, held, reads=True), values, held, args, static)
-            return bound(refs.watched(inner, token, reads=True), buried, (), args, static)
-
-        return refs.settled(attempt)
-
-    def bound(call: Any, values: Any, held: Any, args: Any, static: Any) -> Any:
-        """Trace the call, unless that is done, and bind it."""
-        dynamic, kwargs = values[-2:]
-        leaves, in_tree = tree.flatten(values)
+        leaves, in_tree = tree.flatten(buried)
         check_arrays(f"checkpoint({name_of(fun)})", leaves, lambda: argument_names(fun, dynamic, kwargs))
         avals = tuple([aval_of(x) for x in leaves])
-        key = (in_tree, avals, held, config.trace_key(), *axis_environment.get().items(), lane_axes.get())
+        key = (in_tree, avals, config.trace_key(), *axis_environment.get().items(), lane_axes.get())
         key = (*key, *[(i, type(args[i]), args[i]) for i in sorted(static)])
         found = programs.get(key)
         if found is None:
-            jaxpr, consts, out_tree = stage_tree(call, in_tree, avals, name_of(fun), "checkpoint")
-            found = (intern(jaxpr), consts, out_tree)
+            jaxpr, consts, out_tree, cells = stage_touching(inner, in_tree, avals, name_of(fun), "checkpoint")
+            found = (intern(jaxpr), consts, out_tree, cells)
             if not any(isinstance(c, Tracer) for c in consts):
                 programs[key] = found
-        jaxpr, consts, out_tree = found
-        outs = remat_p.bind(
-            *consts, *leaves, jaxpr=jaxpr, name=name_of(fun), inline=True, policy=policy,
-            prevent_cse=_hidden(prevent_cse, len(consts) + len(held), dynamic, kwargs),
-        )  # fmt: skip
-        return out_tree.unflatten(outs)
+        jaxpr, consts, out_tree, cells = found
+        hidden = _hidden(prevent_cse, len(consts), dynamic, kwargs)
+        hidden = (*hidden, *[prevent_cse is True] * len(cells))
+        run = lambda held: remat_p.bind(
+            *consts, *leaves, *held, jaxpr=jaxpr, name=name_of(fun), inline=True, policy=policy, prevent_cse=hidden
+        )
+        return out_tree.unflatten(cells.through((jaxpr,), run))
 
     checkpointed.__name__ = name_of(fun)
     checkpointed.__qualname__ = getattr(fun, "__qualname__", name_of(fun))

@@ -227,7 +227,8 @@ class _Rewinder:
         linear = (*[False] * len(residuals), *[True] * sum(mask))
         everything = tuple([True] * sum(mask))
         n = sum(self.consts)
-        transposed, _ = transpose_jaxpr(parts.linear, linear, tuple([True] * sum(self.carried)), everything)
+        transposed, _, cells = transpose_jaxpr(parts.linear, linear, tuple([True] * sum(self.carried)), everything)
+        cells.refuse("a loop whose number of steps is not known")
         found = eval_jaxpr(transposed, (), *residuals, *cotangents[n:])
         sums = [elementwise.add_p.bind1(s, c) for s, c in zip(cotangents[:n], found[:n], strict=True)]
         return [*sums, *found[n:]]

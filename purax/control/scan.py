@@ -179,30 +179,37 @@ class Scan(Primitive):
         ct_ys = cotangents[carry:]
         nonzero = (*(True for _ in range(carry)), *(c is not None for c in ct_ys))
         wanted = tuple([True] * sum(linear))
-        transposed, _ = transpose_jaxpr(jaxpr, tuple(linear), nonzero, wanted)
-        n_fixed, n_acc = len(fixed), len(fixed_linear)
+        transposed, _, cells = transpose_jaxpr(jaxpr, tuple(linear), nonzero, wanted)
+        n_fixed, n_acc, n_cells = len(fixed), len(fixed_linear), len(cells)
 
         def body(*values: Any) -> list[Any]:
             rest = list(values)
             constants, rest = rest[:n_fixed], rest[n_fixed:]
+            held, rest = rest[:n_cells], rest[n_cells:]
             sums, rest = rest[:n_acc], rest[n_acc:]
             cts, rest = rest[:carry], rest[carry:]
             ct_slices, slices = rest[: len(rest) - len(xs)], rest[len(rest) - len(xs) :]
-            results = eval_jaxpr(transposed, (), *constants, *slices, *cts, *ct_slices)
-            found, results = results[:n_acc], results[n_acc:]
+            results = eval_jaxpr(transposed, (), *constants, *slices, *cts, *ct_slices, *held)
+            split = len(results) - n_cells
+            found, results, held = results[:n_acc], results[n_acc:split], results[split:]
             sums = [elementwise.add_p.bind1(s, c) for s, c in zip(sums, found, strict=True)]
-            return [*sums, *results]
+            return [*held, *sums, *results]
 
         given = [c for c in ct_ys if c is not None]
         sums = [zeros_of(x.aval) for x in fixed_linear]
         rows = [*given, *xs]
-        avals = [aval_of(x) for x in (*fixed, *sums, *ct_state)]
+        avals = [aval_of(x) for x in (*fixed, *cells.read(), *sums, *ct_state)]
         avals += [(a := aval_of(x)).update(shape=a.shape[1:]) for x in rows]
         program = build(body, avals, f"{jaxpr.name} transposed")
-        results = self.bind(
-            *fixed, *sums, *ct_state, *rows,
-            **{**params, "jaxpr": program, "consts": n_fixed, "carry": n_acc + carry, "reverse": not params["reverse"], "length": length},
-        )  # fmt: skip
+        changed = {
+            **params, "jaxpr": program, "consts": n_fixed, "carry": n_cells + n_acc + carry, "reverse": not params["reverse"], "length": length,
+        }  # fmt: skip
+
+        def run(held: Sequence[Any]) -> list[Any]:
+            outs = self.bind(*fixed, *held, *sums, *ct_state, *rows, **changed)
+            return [*outs[n_cells:], *outs[:n_cells]]
+
+        results = cells.through((program,), run)
         out_consts = merge(linear[:consts], [None] * n_fixed, results[:n_acc])
         out_xs = merge(linear[consts + carry :], [None] * len(xs), results[n_acc + carry :])
         if len(state) != params["carry"]:

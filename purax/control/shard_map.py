@@ -16,7 +16,7 @@ import numpy as np
 
 from purax import errors, tree
 from purax.control import refs
-from purax.control.program import stage_tree
+from purax.control.program import stage_touching
 from purax.core.axes import Axis, manual_axes, named_axes
 from purax.core.interpret import eval_jaxpr, reference_eval
 from purax.core.ir import Equation, Jaxpr, Var, intern
@@ -157,7 +157,8 @@ class ShardMap(Primitive):
         linear = tuple([is_linear(x) for x in operands])
         nonzero = tuple([c is not None for c in cotangents])
         with _scope(params):
-            transposed, out_nonzero = transpose_jaxpr(jaxpr, linear, nonzero)
+            transposed, out_nonzero, cells = transpose_jaxpr(jaxpr, linear, nonzero)
+            cells.refuse("shard_map")
             values = [x for x, m in zip(operands, linear, strict=True) if not m]
             given = [c for c in cotangents if c is not None]
             out_specs = _where(params["out_specs"], nonzero)
@@ -390,31 +391,19 @@ def shard_map(
     name = name_of(f)
 
     def mapped(*args: Any) -> Any:
-        buried = refs.bury(f"shard_map({name})", args)
-        fun = f if buried is args else refs.unburied(f)
-
-        def attempt(token: Any, held: Any) -> Any:
-            if not held:
-                return bound(refs.watched(fun, token), buried, 0, out_specs)
-            # What references hold is whole on each device, before and afterwards.
-            values = [r[...] for r in held]
-            return bound(refs.opened(fun, token, held), (values, *buried), len(held), (out_specs, _WHOLE))
-
-        return refs.settled(attempt)
-
-    def bound(fun: Any, args: Any, whole: int, out_specs: Any) -> Any:
-        """Stage the function and bind the call; the first `whole` leaves are not cut."""
+        given = args
+        args = refs.bury(f"shard_map({name})", args)
+        fun = f if given is args else refs.unburied(f)
         grid = concrete_mesh(mesh, "shard_map")
         taken = manual_axes.get()
         axes = tuple(n for n in grid.axis_names if (n in axis_names if axis_names else n not in taken))
         leaves, in_tree = tree.flatten(args)
         fixed: dict[int, Any] = {}
         if in_specs is Infer:
-            specs = [_WHOLE if i < whole else _lying(x, grid) for i, x in enumerate(leaves)]
+            specs = [_lying(x, grid) for x in leaves]
         else:
-            arguments = args[1:] if whole else args
-            given = in_specs if isinstance(in_specs, (tuple, list)) else (in_specs,) * len(arguments)
-            found = tree.flatten_axes("shard_map in_specs", in_tree, (*[_WHOLE] * (len(args) - len(arguments)), *given))
+            wanted = in_specs if isinstance(in_specs, (tuple, list)) else (in_specs,) * len(args)
+            found = tree.flatten_axes("shard_map in_specs", in_tree, tuple(wanted))
             fixed = {i: x for i, (x, s) in enumerate(zip(leaves, found, strict=True)) if s is None}
             specs = checked_specs("in_specs", [s for s in found if s is not None], grid, axes)
         names = lambda: [n for i, n in enumerate(argument_names(f, args)) if i not in fixed]
@@ -429,18 +418,19 @@ def shard_map(
 
         flat_tree = tree.structure(tuple(range(len(leaves))))
         with named_axes({n: grid.shape[n] for n in axes}, lanes=not checked, manual=True):
-            jaxpr, consts, out_tree = stage_tree(local, flat_tree, avals, name, "shard_map")
+            jaxpr, consts, out_tree, cells = stage_touching(local, flat_tree, avals, name, "shard_map")
         late = isinstance(out_specs, _Late)
         given_specs = (
             out_specs.specs(out_tree) if late else tree.flatten_axes("shard_map out_specs", out_tree, out_specs)
         )
-        wanted = checked_specs("out_specs", given_specs, grid, axes)
+        whole = [_WHOLE] * len(cells)  # what references hold is whole on each device, before and afterwards
+        wanted = [*checked_specs("out_specs", given_specs, grid, axes), *whole]
         _check_outputs(name, jaxpr, wanted, axes, checked, out_tree)
-        outs = shard_map_p.bind(
-            *consts, *leaves, jaxpr=intern(jaxpr), mesh=grid, in_specs=(*[_WHOLE] * len(consts), *specs), out_specs=tuple(wanted),
-            axes=axes, lanes=not checked,
+        run = lambda held: shard_map_p.bind(
+            *consts, *leaves, *held, jaxpr=intern(jaxpr), mesh=grid, in_specs=(*[_WHOLE] * len(consts), *specs, *whole),
+            out_specs=tuple(wanted), axes=axes, lanes=not checked,
         )  # fmt: skip
-        return out_tree.unflatten(outs)
+        return out_tree.unflatten(cells.through((jaxpr,), run))
 
     mapped.__name__ = name
     mapped.__qualname__ = f"shard_map({name})"
@@ -574,7 +564,8 @@ def _check_outputs(
     name: str, jaxpr: Jaxpr, specs: Sequence[PartitionSpec], axes: Sequence[str], checked: bool, out_tree: Any
 ) -> None:
     def path(i: int) -> str:
-        return [tree.keystr(p) for p, _ in tree.leaves_with_path(out_tree.unflatten(range(len(specs))))][i]
+        paths = [tree.keystr(p) for p, _ in tree.leaves_with_path(out_tree.unflatten(range(out_tree.num_leaves)))]
+        return paths[i] if i < len(paths) else " of a reference"
 
     for i, (aval, spec) in enumerate(zip(jaxpr.out_avals, specs, strict=True)):
         if len(spec) > aval.ndim:

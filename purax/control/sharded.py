@@ -249,7 +249,9 @@ def plan_of(function: Any, call: Any, program: Any, consts: Sequence[Any]) -> An
             gone = {i for i, _ in program.zeros}
             outs = tuple([None if s is None else placement_of(s) for i, s in enumerate(found) if i not in gone])
             outs = () if all(p is None for p in outs) else outs
-    donated = (*(False for _ in consts), *call.donated) if any(call.donated) else ()
+    held = program.cells.read()
+    places, outs = [*places, *map(_place, held)], (*outs, *[None] * program.touches) if outs else ()
+    donated = (*(False for _ in consts), *call.donated, *(False for _ in held)) if any(call.donated) else ()
     return placed.plan(program.jaxpr, function.name, (*map(_place, consts), *places), donated, outs, function.flags)
 
 
@@ -263,10 +265,10 @@ def _place(x: Any) -> Any:
 def run(function: Any, call: Any, program: Any, consts: list[Any]) -> Sequence[Any]:
     """Outputs of a jitted function whose arguments, results or program lie elsewhere than on the default device."""
     plan = plan_of(function, call, program, consts)
-    moved = plan.move([*consts, *call.leaves])
+    moved = plan.move([*consts, *call.leaves, *call.held])
     leaves = moved[len(consts) :]
-    if all(x is y for x, y in zip(leaves, call.leaves, strict=True)) and not (
-        call.zeros or call.statics or debugging()
+    if all(x is y for x, y in zip(leaves, call.leaves, strict=False)) and not (
+        program.touches or call.zeros or call.statics or debugging()
     ):
         key = key_of(call.args, call.kwargs)[1]
         if key is not None and program is function.programs.get(call.key):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from purax import tree
-from purax.control.call import Call
+from purax.control import refs
 from purax.control.jit import JitFunction, checked_callable
 from purax.control.store import clear_programs
 from purax.core.aval import ShapeDtypeStruct
@@ -94,7 +94,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return fun.eval_shape(*args, **kwargs)
     args, kwargs = tree.map(_as_struct, (args, kwargs))
     function = JitFunction(fun, _NO_OPTIONS)
-    program = function._program(Call(function, args, kwargs))
+    program = function.trace(*args, **kwargs)._program
     return program.unflatten(
         [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in program.closed.out_avals]
     )
@@ -102,10 +102,14 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def _as_struct(x: Any) -> Any:
     known = (
-        hasattr(x, "shape")
-        and hasattr(x, "dtype")
-        and not hasattr(x, "aval")
-        and not isinstance(x, (np.ndarray, np.generic))
+        not refs.is_ref(x)
+        and (not isinstance(x, ShapeDtypeStruct))
+        and (
+            hasattr(x, "shape")
+            and hasattr(x, "dtype")
+            and not hasattr(x, "aval")
+            and not isinstance(x, (np.ndarray, np.generic))
+        )
     )
     return ShapeDtypeStruct(x.shape, x.dtype) if known else x
 

@@ -26,6 +26,12 @@ class _Place(NamedTuple):
     code: CodeType
     line: int
 
+    def last(self) -> int:
+        """The last line of the function, those defined in it included."""
+        lines = [line for *_, line in self.code.co_lines() if line is not None]
+        inner = [_Place(c, 0).last() for c in self.code.co_consts if isinstance(c, CodeType)]
+        return max([*lines, *inner])
+
     def text(self) -> str:
         """As in a traceback."""
         return f'File "{self.code.co_filename}", line {self.line}, in {self.code.co_name}'
@@ -147,13 +153,14 @@ class _Debugger(cmd.Cmd):
             self._say(pprint.pformat(value))
 
     def do_list(self, arg: str) -> None:
-        """list: show the source around the line."""
+        """list: show the source of the function around the line."""
         del arg
         place = self.places[self.index]
         self._say(f"> {place.code.co_filename}({place.line})")
-        for number in range(max(place.code.co_firstlineno, place.line - 5), place.line + 6):
+        for number in range(max(place.code.co_firstlineno, place.line - 5), min(place.last(), place.line + 5) + 1):
             text = linecache.getline(place.code.co_filename, number).rstrip()
             self._say(f"{'->' if number == place.line else '  '}  {text}")
+        self._say("")
 
     def do_bt(self, arg: str) -> None:
         """bt: show all frames, outermost first."""

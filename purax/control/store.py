@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from purax.control import refs
 from purax.control.call import put_back
+from purax.control.ref_scope import NO_CELLS, Cells
 from purax.core.ir import ClosedJaxpr, Jaxpr, intern, open_constants
 from purax.pipeline.compile import forget
 
@@ -23,16 +25,32 @@ class Program:
     out_tree : PyTreeDef
     zeros : tuple of (int, numpy.ndarray)
         Outputs of dtype float0, which the jaxpr does not have.
+    places : tuple of int
+        Which inputs are what references among the arguments hold; outputs with their new values follow those of the function.
+    kept : tuple of references
+        These, if the program is theirs alone; then they are among `cells`.
+    cells : Cells
+        The references that the function captures; their values are the last inputs and outputs.
     """
 
-    __slots__ = ("_jaxpr", "closed", "consts", "out_tree", "zeros")
+    __slots__ = ("_jaxpr", "cells", "closed", "consts", "kept", "out_tree", "places", "touches", "zeros")
 
-    def __init__(self, closed: ClosedJaxpr, out_tree: Any, zeros: tuple[tuple[int, Any], ...] = ()) -> None:
+    def __init__(
+        self, closed: ClosedJaxpr, out_tree: Any, zeros: tuple[tuple[int, Any], ...] = (), places: tuple[int, ...] = (),
+        kept: tuple[Any, ...] = (), cells: Cells = NO_CELLS,
+    ) -> None:  # fmt: skip
         self.closed = closed
+        self.places, self.kept, self.cells = places, kept, cells
+        self.touches = (0 if kept else len(places)) + len(cells)
         self.consts = closed.consts
         self.out_tree = out_tree
         self.zeros = zeros
         self._jaxpr: Jaxpr | None = None
+
+    def fits(self) -> bool:
+        """Whether captured references hold what the program was traced for: the axes over which a value varies may have changed."""
+        avals = self.closed.in_avals[len(self.closed.in_avals) - len(self.cells) :]
+        return not len(self.cells) or self.cells.avals() == list(avals)
 
     @property
     def jaxpr(self) -> Jaxpr:
@@ -43,6 +61,45 @@ class Program:
 
     def unflatten(self, outs: Sequence[Any]) -> Any:
         """The output of the user's function."""
+        outs = outs[: len(outs) - self.touches] if self.touches else outs
+        return self.out_tree.unflatten(put_back(outs, self.zeros))
+
+    def through(self, leaves: Sequence[Any], run: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]) -> Any:
+        """The output for arguments with references among them, which are written.
+
+        Parameters
+        ----------
+        leaves : sequence of arrays and references
+        run : callable
+            `run(leaves, values of captured references)` gives the outputs of the program.
+        """
+        given = [leaves[i] for i in self.places]
+        for x in given:
+            if not refs.is_ref(x):
+                raise TypeError(f"The function was compiled for a mutable reference in the place of {x!r}.")
+        if self.kept:
+            if given != list(self.kept):
+                raise TypeError(
+                    "The function was compiled for other mutable references: a rule of derivatives in it holds them."
+                )
+            leaves = [x._load() if refs.is_ref(x) else x for x in leaves]
+            given = []
+        if not self.touches:
+            return self.unflatten(run(leaves, ()))
+        names = self.closed.jaxpr.names
+        for i, x in zip(self.places, given, strict=False):
+            refs.check_apart([x], self.cells.refs, names[i] if names else str(i))
+        jaxpr = self.closed.jaxpr
+        first = len(jaxpr.outvars) - self.touches
+        written = [jaxpr.outvars[first + k] is not jaxpr.invars[i] for k, i in enumerate(self.places[: len(given)])]
+
+        def bound(values: Sequence[Any]) -> Sequence[Any]:
+            full = list(leaves)
+            for i, value in zip(self.places, values, strict=False):
+                full[i] = value
+            return run(full, values[len(given) :])
+
+        outs = Cells((*given, *self.cells.refs), (*written, *self.cells.written)).through((jaxpr,), bound)
         return self.out_tree.unflatten(put_back(outs, self.zeros))
 
 
@@ -70,7 +127,7 @@ class Store:
 
     def clear(self) -> None:
         """Forget everything, in memory."""
-        forget([program.jaxpr for program in self.programs.values()])
+        forget([program.jaxpr for program in self.programs.values() if isinstance(program, Program)])
         self.placed.clear()
         self.quick.clear()
         self.quick_keyword.clear()

@@ -164,11 +164,13 @@ class While(Primitive):
                 moved.append(shape.broadcast_batch(x, axis.size, 0) if m else x)
             else:
                 moved.append(shape.move_batch_axis(x, d, 0))
+        if by_lane and lanes.checks((condition, body)):
+            inside = (*condition.in_avals[:start], *body.in_avals)
+            return lanes.with_reports(self, axis, operands, dims, inside, params)
         if not by_lane:
             results = self.bind(*moved, **{**params, "condition": mapped_cond, "body": mapped_body})
             return results, tuple([0 if c else None for c in carried])
         fixed = moved[: start + n_body]
-        stay = intern(Jaxpr([], body.invars, body.invars[n_body:], [], (), body.name))
 
         def any_live(*xs: Any) -> list[Any]:
             live = eval_jaxpr(mapped_cond, (), *xs[:start], *xs[start + n_body :])[0]
@@ -178,16 +180,17 @@ class While(Primitive):
             values = xs[start + n_body :]
             live = eval_jaxpr(mapped_cond, (), *xs[:start], *values)[0]
             inputs: Any = xs[start:]
-            if lanes.calls_host(body) and axis.name is None:
-                return lanes.by_lane(step_if, axis.size, (live, *inputs), (True, *mask[start:]), body.name)
+            if lanes.apart((body,), axis):
+                return lanes.by_lane(step_if, axis, (live, *inputs), (True, *mask[start:]), (body,))
             if lanes.has_open_loop(body):
                 inputs = lanes.like_live(live, inputs, mask[start:])
             new = eval_jaxpr(mapped_body, (), *inputs)
             return [lanes.keep_where(live, n, v) for n, v in zip(new, values, strict=True)]
 
-        def step_if(live: Any, *inputs: Any) -> Any:
-            index = cast.convert_element_type(live, np.int32)
-            return branch.cond_p.bind(index, *inputs, branches=(stay, body))
+        def step_if(programs: Any, live: Any, *inputs: Any) -> Any:
+            (step,) = programs
+            stay = intern(Jaxpr([], step.invars, step.invars[n_body:], [], (), body.name))
+            return branch.cond_p.bind(cast.convert_element_type(live, np.int32), *inputs, branches=(stay, step))
 
         avals = [aval_of(x) for x in moved]
         results = self.bind(

@@ -239,17 +239,22 @@ class ShapeDtypeStruct:
     dtype : dtype-like
     sharding : Sharding, optional
     weak_type : bool
+    is_ref : bool
+        It stands for a mutable reference to such an array.
     """
 
-    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+    __slots__ = ("dtype", "is_ref", "shape", "sharding", "weak_type")
 
-    def __init__(self, shape: Any, dtype: Any, *, sharding: Any = None, weak_type: bool = False, **_: Any) -> None:
+    def __init__(
+        self, shape: Any, dtype: Any, *, sharding: Any = None, weak_type: bool = False, is_ref: bool = False, **_: Any
+    ) -> None:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.shape = tuple(shape)
         self.dtype = dtype if isinstance(dtype, dtypes.KeyDtype) else dtypes.native(np.dtype(dtype))
         self.sharding = sharding
         self.weak_type = weak_type
+        self.is_ref = is_ref
 
     @property
     def aval(self) -> ShapedArray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from purax.core.ir import ClosedJaxpr, Jaxpr, Var
 
-__all__ = ["eval_jaxpr", "jaxpr_as_fun", "reference_eval"]
+__all__ = ["eval_jaxpr", "jaxpr_as_fun", "reference_eval", "walk"]
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[Any]:
@@ -26,7 +26,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[Any]
     -------
     list of arrays
     """
-    return _walk(jaxpr, consts, operands, lambda eqn, values: eqn.primitive.bind(*values, **eqn.params))
+    return walk(jaxpr, consts, operands, lambda eqn, values: eqn.primitive.bind(*values, **eqn.params))
 
 
 def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[Any]:
@@ -42,15 +42,28 @@ def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[
     -------
     list of NumPy arrays
     """
-    return _walk(
+    return walk(
         jaxpr, [np.asarray(c) for c in consts], [np.asarray(x) for x in operands],
         lambda eqn, values: eqn.primitive.reference(*values, **eqn.params),
     )  # fmt: skip
 
 
-def _walk(
+def walk(
     jaxpr: Jaxpr, consts: Sequence[Any], operands: Sequence[Any], apply: Callable[..., Sequence[Any]]
 ) -> list[Any]:
+    """Values of the outputs, equation by equation.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+    consts, operands : sequence of arrays
+    apply : callable
+        `apply(equation, values of its inputs)` gives the values of its outputs.
+
+    Returns
+    -------
+    list of arrays
+    """
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, operands, strict=True))
     read = env.__getitem__

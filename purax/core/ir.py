@@ -124,6 +124,18 @@ class Jaxpr:
         self._has_keys: bool | None = None
         self.derived: dict[Any, Any] = {}  # what transformations made of this jaxpr, by (transformation, static data)
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"the program of {self.name or 'a function'} cannot be pickled: its operations may hold Python functions. "
+            "purax.export writes programs to files."
+        )
+
+    def __copy__(self) -> Jaxpr:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Jaxpr:
+        return self
+
     @property
     def has_keys(self) -> bool:
         """Whether there are keys of random numbers in it, which are words to a compiler."""

@@ -123,11 +123,10 @@ def _silent_equation(eqn: Equation) -> Equation:
     def changed(value: Any) -> Any:
         if isinstance(value, Jaxpr):
             return silent(value)
-        return (
-            tuple(map(changed, value))
-            if isinstance(value, tuple) and any(isinstance(v, Jaxpr) for v in value)
-            else value
-        )
+        if isinstance(value, tuple) and any(isinstance(v, Jaxpr) for v in value):
+            parts = [changed(v) for v in value]
+            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        return value
 
     params = {name: changed(value) for name, value in eqn.params.items()}
     return eqn.replace(params=params, effects=eqn.primitive.effects(params))

@@ -49,10 +49,10 @@ class StageTrace(Trace):
     """Records equations; values that are not its own become constants (or literals, if scalar).
 
     With `embed`, array constants become literals, too: programs derived from programs have no constants of the user's, only
-    small index tables of the rules.
+    small index tables of the rules. Mutable references that the program takes in (`taken`) are its last inputs and outputs.
     """
 
-    __slots__ = ("constants", "embed", "eqns", "kind", "scalars")
+    __slots__ = ("constants", "embed", "eqns", "kind", "scalars", "taken")
 
     def __init__(self, parent: Any, name: str = "", kind: str = "jit", embed: bool = False) -> None:
         super().__init__(parent, name)
@@ -61,6 +61,7 @@ class StageTrace(Trace):
         self.constants: dict[int, tuple[Any, Var]] = {}
         self.scalars: dict[Any, Var] = {}
         self.kind = kind
+        self.taken: Any = None
 
     def new_input(self, aval: Any, origin: Any = None) -> StageTracer:
         """A placeholder of type `aval`."""
@@ -127,6 +128,9 @@ class StageTrace(Trace):
 
     def close(self, inputs: Sequence[StageTracer], outputs: Sequence[Any], names: tuple[str, ...] = ()) -> ClosedJaxpr:
         """The recorded program."""
+        if self.taken is not None and self.taken.inputs:
+            inputs, outputs = [*inputs, *self.taken.inputs], [*outputs, *self.taken.outputs()]
+            names = (*names, *["a reference"] * len(self.taken.inputs)) if names else names
         outvars = [self.atom(x) for x in outputs]
         constants = list(self.constants.values())
         jaxpr = Jaxpr([var for _, var in constants], [t.variable for t in inputs], outvars, self.eqns, names, self.name)

@@ -141,8 +141,7 @@ def _pick_number(better: Any, x: Any, y: Any) -> Any:
 
 def _nonzero_divisor(y: Any) -> tuple[Any, Any]:
     """Where an integer divisor is zero, and the divisor with ones there."""
-    zero = ops.eq(y, ops.full_like(y, 0))
-    return zero, ops.select_n(zero, y, ops.full_like(y, 1))
+    return ops.eq(y, ops.full_like(y, 0)), ops.nonzero_divisor(y)
 
 
 def _integer_floor_divide(x: Any, y: Any) -> Any:
@@ -468,5 +467,7 @@ def lcm(x1: Any, x2: Any) -> Any:
     """
     x, y = _integers("lcm", x1, x2)
     x, y = _magnitude(x), _magnitude(y)
-    zero, safe = _nonzero_divisor(gcd(x, y))
+    divisor = gcd(x, y)
+    zero = ops.eq(divisor, ops.full_like(x, 0))
+    safe = ops.select_n(zero, divisor, ops.full_like(x, 1))
     return ops.select_n(zero, ops.mul(x, ops.div(y, safe)), ops.full_like(x, 0))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from purax import tree
@@ -64,7 +65,7 @@ class Traced:
     @property
     def in_avals(self) -> tuple[Any, ...]:
         """Types of the flat arguments."""
-        return self.jaxpr.in_avals
+        return self.jaxpr.in_avals[: len(self._call.leaves)]
 
     @property
     def in_tree(self) -> Any:
@@ -209,16 +210,21 @@ class Compiled:
                     f"Detected {x!r} in the arguments; transform the jitted function itself."
                 )
         zeros = {i for i, _ in traced._call.zeros}
-        arrays = [as_array(x) for i, x in enumerate(leaves) if i not in zeros]
+        return traced._program.through([x for i, x in enumerate(leaves) if i not in zeros], self._run)
+
+    def _run(self, leaves: Sequence[Any], held: Sequence[Any]) -> Sequence[Any]:
+        """Flat outputs; `held` is what captured references hold."""
+        traced = self._traced
+        arrays = [as_array(x) for x in leaves]
         for i, (x, aval) in enumerate(zip(arrays, traced.in_avals, strict=True)):
             have = aval_of(x)
             if have.shape != aval.shape or have.dtype != aval.dtype:
                 raise TypeError(
                     f"Argument types differ from the types for which this computation was compiled. The mismatches are: Argument {traced._call.names()[i]!r} compiled with {aval.str_short()} and called with {have.str_short()}"
                 )
-        consts = [as_array(c) for c in traced._program.consts]
-        outs = self._executable.call(self._plan.move([*consts, *arrays]))
-        return traced._program.unflatten(outs)
+        values = [as_array(x) for x in (*traced._program.consts, *arrays, *held)]
+        outs: Sequence[Any] = self._executable.call(self._plan.move(values))
+        return outs
 
 
 def _put_back(values: list[Any], others: list[tuple[int, Any]]) -> list[Any]:

@@ -19,11 +19,11 @@ from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.primitives import base, elementwise, operands, shape
 from purax.primitives.base import is_linear
-from purax.primitives.family import ANY, FLOAT, HOST, ORDERED, Elementwise, Kinds, on
+from purax.primitives.family import ANY, FLOAT, HOST, INTEGER, ORDERED, Elementwise, Kinds, on
 
 __all__ = [
     "clamp", "clamp_p", "eq", "eq_p", "eq_to_p", "ge", "ge_p", "gt", "gt_p", "is_finite", "is_finite_p", "le", "le_p", "le_to_p",
-    "lt", "lt_p", "lt_to_p", "ne", "ne_p", "select", "select_n", "select_n_p",
+    "lt", "lt_p", "lt_to_p", "ne", "ne_p", "nonzero_divisor", "nonzero_divisor_p", "select", "select_n", "select_n_p",
 ]  # fmt: skip
 
 
@@ -87,6 +87,18 @@ le_to_p = _total("le_to", "LE", np.less_equal)
 is_finite_p = Elementwise(
     "is_finite", FLOAT, "stablehlo.is_finite", np.isfinite, None, result=_bool, exact=on(HOST), ufunc=np.isfinite
 )
+
+
+def _one_for_zero(x: Any) -> Any:
+    return np.where(np.asarray(x) == 0, np.ones((), x.dtype), x)
+
+
+# A primitive of its own, so that checks of divisors see what integers are divided by.
+nonzero_divisor_p = Elementwise(
+    "nonzero_divisor", INTEGER,
+    lambda b, ins, outs: b.inline(lambda x: select(eq(x, shape.full_like(x, 0)), shape.full_like(x, 1), x), ins),
+    _one_for_zero, None, exact=on(HOST),
+)  # fmt: skip
 
 
 # --- choices --------------------------------------------------------------------------------------------------------
@@ -293,6 +305,11 @@ def gt(x: Any, y: Any) -> Any:
 def ge(x: Any, y: Any) -> Any:
     """`x >= y` of each pair of elements, not complex; the result is bool[...]. Operands as in `add`."""
     return ge_p.bind1(*operands.coerce("ge", x, y))
+
+
+def nonzero_divisor(x: Any) -> Any:
+    """`x` with ones in the place of zeros: integer[...]. Where checks of division are on, a zero fails."""
+    return nonzero_divisor_p.bind1(operands.lift(x))
 
 
 def is_finite(x: Any) -> Any:

@@ -97,9 +97,10 @@ def _as_error(error: BaseException, name: str) -> BaseException:
     """An interruption goes through as it is; what the user's function raised is wrapped."""
     if not isinstance(error, Exception):
         return error
+    said = str(error).partition("\nWhy:")[0]  # the cause tells the rest
     raised = errors.JaxRuntimeError(
         errors.explain(
-            f"{name} failed: {type(error).__name__}: {error}",
+            f"{name} failed: {type(error).__name__}: {said}",
             "the function that the program called raised the exception shown above",
         )
     )

@@ -169,7 +169,7 @@ class TapePlan:
         """How to run the transpose where these cotangents are given, and which of its results are nonzero."""
         first = len(self.residuals)
         linear = tuple([i >= first for i in range(len(self.linear.invars))])
-        jaxpr, given = transpose.transpose_jaxpr(self.linear, linear, nonzero)
+        jaxpr, given, _ = transpose.transpose_jaxpr(self.linear, linear, nonzero)
         found = self.transposes[nonzero] = (_runner(jaxpr, f"transpose of {self.name}"), given)
         return found
 

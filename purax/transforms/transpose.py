@@ -9,6 +9,7 @@ from typing import Any
 from purax import dtypes, errors, tree
 from purax.core.aval import array_aval
 from purax.core.axes import lane_axes
+from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Equation, Jaxpr, Literal, Var, intern, open_constants
 from purax.core.passes import dead_code
@@ -104,7 +105,7 @@ def located(error: errors.MissingRuleError, eqn: Equation) -> errors.MissingRule
 
 def transpose_jaxpr(
     jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...], wanted: tuple[bool, ...] | None = None
-) -> tuple[Jaxpr, tuple[bool, ...]]:
+) -> tuple[Jaxpr, tuple[bool, ...], Any]:
     """The program `(values of the other inputs, nonzero cotangents) -> nonzero cotangents of the linear inputs`.
 
     `wanted` marks linear inputs whose cotangent is made explicit even if zero (indexed over the linear inputs).
@@ -120,13 +121,15 @@ def transpose_jaxpr(
 
     Returns
     -------
-    (Jaxpr, tuple of bool)
-        The latter says which linear inputs have a cotangent.
+    (Jaxpr, tuple of bool, Cells)
+        The second says which linear inputs have a cotangent. The third has the mutable references that rules of the user's touch:
+        their values are the last inputs and outputs (see `control/ref_scope.py`).
     """
     key = ("transpose", linear, nonzero, wanted)
     found = jaxpr.derived.get(key)
     if found is None:
         trace = StageTrace(None, jaxpr.name, "transpose", embed=True)
+        taken = hooks.take_references(trace, True)
         values = [trace.new_input(a) for a, is_linear in zip(jaxpr.in_avals, linear, strict=True) if not is_linear]
         given = [trace.new_input(a) for a, n in zip(jaxpr.out_avals, nonzero, strict=True) if n]
         rest_values, rest_given = iter(values), iter(given)
@@ -143,7 +146,8 @@ def transpose_jaxpr(
         finally:
             current.reset(token)
         closed = trace.close([*values, *given], [c for c in results if c is not None])
-        found = jaxpr.derived[key] = (intern(closed.jaxpr), tuple([c is not None for c in results]))
+        found = (intern(closed.jaxpr), tuple([c is not None for c in results]), taken.cells())
+        jaxpr.derived[key] = found
     return found
 
 

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from purax import dtypes, tree
+from purax import dtypes, errors, tree
 from purax.core.axes import lane_axes
 from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr
@@ -62,6 +63,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     """
     del reduce_axes
     leaves, treedef = tree.flatten(primals)
+    if any(map(_is_reference, leaves)):
+        return _beside_references(fun, leaves, treedef, has_aux)
     check_arrays("vjp", leaves, lambda: argument_names(fun, primals))
     leaves = own_lanes([hooks.as_array(x) for x in leaves])
     flat, store = flat_function(fun, treedef, has_aux=has_aux)
@@ -71,6 +74,32 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     types = Types(treedef, store.out_tree, [aval_of(x) for x in leaves], [aval_of(o) for o in main], name_of(fun))
     result = store.out_tree.unflatten(main), Pullback(types, tape, leaves)
     return (*result, store.aux(outs)) if has_aux else result
+
+
+def _is_reference(x: Any) -> bool:
+    return getattr(type(x), "is_reference", False)
+
+
+def _beside_references(fun: Callable[..., Any], leaves: Sequence[Any], treedef: Any, has_aux: bool) -> Any:
+    """`vjp` by the arguments that are no mutable references; these have no cotangents."""
+    places = [i for i, x in enumerate(leaves) if not _is_reference(x)]
+
+    def partial(*values: Any) -> Any:
+        full = list(leaves)
+        for i, value in zip(places, values, strict=True):
+            full[i] = value
+        return fun(*treedef.unflatten(full))
+
+    partial.__name__ = name_of(fun)
+    out, pull, *aux = vjp(partial, *[leaves[i] for i in places], has_aux=has_aux)
+
+    def pullback(cotangent: Any) -> Any:
+        full: list[Any] = [None] * len(leaves)
+        for i, found in zip(places, pull(cotangent), strict=True):
+            full[i] = found
+        return treedef.unflatten(full)
+
+    return out, pullback, *aux
 
 
 class Types(NamedTuple):
@@ -155,6 +184,19 @@ class Pullback:
         self._leaves: Any = leaves
         self._parts: Any = None
         self.__name__ = f"pullback of {types.name}"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            errors.explain(
+                f"{self.__name__} cannot be pickled",
+                "it is a program, and rules of its operations that are functions",
+                "pickle the arguments, and call vjp again where they are loaded; export(jit(f)).vjp() is a pullback that can be written to a file",
+            )
+        )
+
+    def __deepcopy__(self, memo: Any) -> Pullback:
+        copied: Pullback = tree.map(lambda x: copy.deepcopy(x, memo), self)
+        return copied
 
     in_tree = property(lambda self: self._types.in_tree)
     out_tree = property(lambda self: self._types.out_tree)

@@ -187,7 +187,7 @@ def test_checks_can_be_left_out(transform):
         (lambda x: purax.check(x > 0, "all"), TypeError, "scalar pred"),
         (lambda x: purax.check("yes", "all"), TypeError, "scalar pred"),
         (lambda x: purax.check(True, "{}", "text"), TypeError, "Formatting arguments"),
-        (lambda x: purax.check(True, "{}"), IndexError, "out of range"),
+        (lambda x: purax.check(True, "{}"), IndexError, "more fields without a name"),
         (lambda x: purax.check(True, "{x}", y=x), KeyError, "x"),
         (lambda x: purax.check(True, f"{1}", x=x), ValueError, "f-string"),
     ],
@@ -265,3 +265,43 @@ def test_debug_bounds_raises_for_indices_on_devices_and_an_explicit_mode_wins(tr
     np.testing.assert_array_equal(transform(lambda i: x.at[i].get(mode="clip"))(i), [0, 2])
     np.testing.assert_array_equal(transform(lambda i: x.at[i].set(5.0, mode="drop"))(i), [5, 1, 2])
     assert failure(purax.jit(purax.vmap(lambda i: x[i])), i).lane == (1,)
+
+
+@pytest.mark.parametrize("name", [None, "i"])
+def test_checks_in_mapped_branches_and_loops_tell_lane_and_step_and_leave_other_lanes_alone(name):
+    def step(x):
+        purax.check(x < 5, "got {}", x)
+        return x + 1
+
+    loop = purax.vmap(lambda x, end: lax.while_loop(lambda x: x < end, step, x), axis_name=name)
+    np.testing.assert_array_equal(loop(np.array([9, 1]), np.array([7, 5])), [9, 5])
+    for run in (loop, purax.jit(loop)):
+        error = failure(lambda x, run=run: run(x, np.array([7, 5, 7])), np.array([9, 1, 3]))
+        assert (error.lane, error.steps) == ((2,), (2,)) and "got 5" in str(error)
+
+    branch = purax.vmap(lambda p, x: lax.cond(p, step, lambda x: x, x), axis_name=name)
+    np.testing.assert_array_equal(branch(np.array([False, True]), np.array([9, 1])), [9, 2])
+    error = failure(lambda x: purax.jit(branch)(np.array([True, True]), x), np.array([1, 9]))
+    assert (error.lane, error.steps) == ((1,), ())
+
+
+@pytest.mark.parametrize("name", [None, "i"])
+def test_prints_and_checks_in_mapped_branches_are_those_of_lanes_that_take_them(name, capsys):
+    def taken(x):
+        purax.debug.print("in {}", x)
+        purax.check(x > 0, "got {}", x)
+        return x
+
+    branch = purax.vmap(lambda p, x: lax.cond(p, taken, lambda x: x, x), axis_name=name)
+    branch(np.array([False, True]), np.array([-1, 2]))
+    assert capsys.readouterr().out == "in 2\n"
+    assert failure(lambda x: branch(np.array([False, True]), x), np.array([2, -1])).lane == (1,)
+
+
+def test_input_and_output_in_a_branch_that_works_across_lanes_is_refused():
+    def noted(x):
+        purax.experimental.io_callback(lambda: None, None)
+        return lax.psum(x, "i")
+
+    with pytest.raises(errors.CallbackBatchingError, match="works across the lanes"):
+        purax.vmap(lambda p, x: lax.cond(p, noted, lambda x: x, x), axis_name="i")(np.array([True, False]), np.ones(2))

@@ -206,3 +206,15 @@ def test_calling_again_traces_and_compiles_nothing():
     for x in (1.0, -1.0, 2.0):
         f(x)
     assert len(traced) == 1
+
+
+def test_integers_divided_by_zero_are_told():
+    for divide in (pnp.floor_divide, pnp.remainder, pnp.fmod, pnp.divmod):
+        checked = checkify.checkify(divide, errors=checkify.div_checks)
+        assert "division by zero" in checked(7, pnp.array([2, 0]))[0].get()
+        error, _ = checked(7, pnp.array([2, 3]))
+        assert error.get() is None
+    assert checkify.checkify(pnp.lcm, errors=checkify.div_checks)(0, 0)[0].get() is None
+    purax.config.update("automatic_checks", ("div",))
+    with pytest.raises(errors.DivisionCheckError, match="division by zero"):
+        purax.jit(lambda x, y: x % y)(5, 0)

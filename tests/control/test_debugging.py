@@ -42,8 +42,12 @@ def test_static_arguments_and_keys_can_be_printed(transform, capsys):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda x: debug.print("{x}", x), KeyError, "x"),
-        (lambda x: debug.print("{}", x=x), IndexError, "out of range"),
+        (
+            lambda x: debug.print("{x}", x),
+            KeyError,
+            r"the text '\{x\}' .*test_debugging.py(.|\n)*no argument for the field \{x\}",
+        ),
+        (lambda x: debug.print("{}", x=x), IndexError, "more fields without a name"),
         (lambda x: debug.print("text", x), ValueError, "Unused positional arguments"),
         (lambda x: debug.print("{x}", x=x, y=x), ValueError, "Unused keyword arguments"),
         (lambda x: debug.print(f"{x}", x=x), ValueError, "You may be passing an f-string"),
@@ -57,6 +61,12 @@ def test_static_arguments_and_keys_can_be_printed(transform, capsys):
 def test_mistakes_are_found_where_the_call_is_written(call, error, message, transform):
     with pytest.raises(error, match=message):
         transform(call)(1.0)
+
+
+@eager_and_compiled
+def test_a_value_that_its_field_cannot_write_names_the_text(transform):
+    with pytest.raises((errors.TextFieldError, errors.JaxRuntimeError), match=r"the text 'x is \{:d\}'.*format code"):
+        transform(lambda x: debug.print("x is {:d}", x))(1.5)
 
 
 def test_options_may_come_first(capsys):
@@ -227,6 +237,14 @@ def test_a_breakpoint_shows_values_of_the_run_and_goes_on(transform):
     assert any(line.endswith("in inner") for line in says) and any(line.endswith("in outer") for line in says)
     assert "Array(3., dtype=float32)" in says
     assert any(line.startswith("->") for line in says)
+    shown = [line[10:].strip() for line in says[[i for i, line in enumerate(says) if line.startswith("> ")][-1] + 1 :]]
+    assert shown == [
+        "def inner(y):",
+        "z = y + 1",
+        "debug.breakpoint(**options)",
+        "return z",
+        "",
+    ]  # the function, no more
     assert done == [7]
 
 

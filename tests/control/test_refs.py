@@ -2,6 +2,8 @@
 """Mutable references: reading and writing, in programs of all kinds, with derivatives and lanes, and wrong uses."""
 
 import gc
+import sys
+import threading
 import weakref
 
 import numpy as np
@@ -159,6 +161,151 @@ def test_a_backward_rule_may_write_what_it_sees():
     np.testing.assert_allclose(seen[...], np.cos(np.sin(1.0)), rtol=1e-6)
 
 
+def noting(ref, x):
+    """`x`, whose cotangent is added to a reference."""
+
+    @purax.custom_vjp
+    def note(ref, x):
+        return x
+
+    def backward(ref, cotangent):
+        ref[...] = 2 * ref[...] + cotangent
+        return None, cotangent
+
+    note.defvjp(lambda ref, x: (x, ref), backward)
+    return note(ref, x)
+
+
+OTHER = purax.new_ref(0.0)
+NOTED = {
+    "jit": lambda ref, x: jit(lambda ref, x: noting(ref, pnp.sin(x)))(ref, x),
+    "captured": lambda ref, x: jit(lambda x: noting(ref, pnp.sin(x)))(x),
+    "scan": lambda ref, x: lax.scan(lambda c, _: (noting(ref, pnp.sin(c)), None), x, None, 1)[0],
+    "checkpoint": lambda ref, x: lax.scan(purax.checkpoint(lambda c, _: (noting(ref, pnp.sin(c)), None)), x, None, 1)[
+        0
+    ],
+    "cond": lambda ref, x: lax.cond(x > 0, lambda x: noting(ref, pnp.sin(x)), lambda x: x, x),
+    "several": lambda ref, x: lax.cond(x > 0, lambda x: noting(ref, pnp.sin(x)), lambda x: noting(OTHER, x), x),
+}
+
+
+@pytest.mark.parametrize("outer", [lambda f: f, jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("kind", NOTED)
+def test_backward_rules_write_references_inside_of_programs(kind, outer):
+    ref = purax.new_ref(0.0)
+    derivative = outer(grad(lambda ref, x: pnp.sin(NOTED[kind](ref, x)), 1))
+    for want in (1, 3, 7):  # the rule sees what it wrote the last time
+        np.testing.assert_allclose(derivative(ref, 1.0), np.cos(np.sin(1.0)) * np.cos(1.0), rtol=1e-6)
+        np.testing.assert_allclose(ref[...], want * np.cos(np.sin(1.0)), rtol=1e-6)
+
+
+def test_a_scan_pulled_back_writes_a_reference_once_per_step():
+    ref = purax.new_ref(0.0)
+    grad(lambda x: lax.scan(lambda c, _: (noting(ref, 3 * c), None), x, None, 3)[0])(1.0)
+    assert float(ref[...]) == 1 * 4 + 3 * 2 + 9
+
+
+def test_rules_that_references_cannot_follow_say_so():
+    ref = purax.new_ref(2.0)
+    with pytest.raises(errors.ReferenceUseError, match="which forward mode transposes"):
+        purax.jvp(jit(lambda x: noting(ref, x)), (1.0,), (1.0,))
+    with pytest.raises(errors.ReferenceUseError, match="number of steps is not known"):
+        grad(lambda x, n: jit(lambda x, n: lax.fori_loop(0, n, lambda i, x: noting(ref, x), x))(x, n))(1.0, 2)
+
+    @purax.custom_vjp
+    def scaled(x):
+        return x * ref[...]
+
+    scaled.defvjp(lambda x: (x * ref[...], ref[...]), lambda factor, c: (c * factor,))
+    assert float(grad(scaled)(1.0)) == 2
+    with pytest.raises(errors.ReferenceUseError, match="was read inside grad"):  # not written into the program
+        grad(jit(scaled))(1.0)
+
+
+def test_stages_of_functions_that_touch_references():
+    passed, captured = purax.new_ref(pnp.zeros(3)), purax.new_ref(1.0)
+
+    @jit
+    def fun(ref, x):
+        ref[...] += x
+        captured[...] *= 2
+        return ref.shape[0] * captured[...]
+
+    compiled = fun.lower(passed, 1.0).compile()
+    assert [float(compiled(passed, x)) for x in (1.0, 2.0)] == [6, 12]
+    np.testing.assert_array_equal(passed[...], [3, 3, 3])
+    other = purax.new_ref(pnp.ones(3))
+    promised = purax.ShapeDtypeStruct((3,), "float32", is_ref=True)
+    for run in (compiled, fun.lower(promised, 1.0).compile()):
+        run(other, 1.0)
+    np.testing.assert_array_equal(other[...], [3, 3, 3])
+    for shape in (purax.eval_shape(fun, other, 1.0), fun.eval_shape(promised, 1.0), fun.trace(other, 1.0).out_info):
+        assert (shape.shape, shape.dtype) == ((), np.float32)
+    program = purax.make_jaxpr(lambda: captured.addupdate(1.0))()
+    assert [len(program.in_avals), len(program.out_avals)] == [1, 1]  # what it held, and what it holds
+    assert float(captured[...]) == 2**4  # looking at programs changed nothing
+    with pytest.raises(TypeError, match="mutable reference in the place of"):
+        compiled(pnp.zeros(3), 1.0)
+
+
+def test_functions_of_references_are_traced_once_for_all_references_of_a_type():
+    traces = []
+
+    @jit
+    def fun(ref):
+        traces.append(ref)
+        ref.addupdate(1.0)
+
+    held = [purax.new_ref(pnp.zeros(2)) for _ in range(3)]
+    for ref in held:
+        fun(ref)
+    assert len(traces) == 1 and all(float(ref[0]) == 1 for ref in held)
+
+
+UPDATES = {
+    "at": lambda ref: ref.at[0].addupdate(1.0),
+    "jit": jit(lambda ref: ref.__setitem__(0, ref[0] + 1)),
+    "captured": lambda ref: jit(lambda: ref.addupdate(1.0))(),
+    "scan": lambda ref: lax.scan(lambda c, _: (ref.addupdate(0.5), (c, None))[1], (), None, 2),
+}
+
+
+@pytest.mark.parametrize("kind", UPDATES)
+def test_updates_from_several_threads_are_not_lost(kind):
+    ref, times = purax.new_ref(pnp.zeros(1)), 3 if kind == "captured" else 40
+    UPDATES[kind](ref)
+
+    def run():
+        for _ in range(times):
+            UPDATES[kind](ref)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert float(ref[0]) == 1 + 4 * times
+
+
+def test_a_program_that_calls_python_meanwhile_does_not_lose_an_update_without_a_word():
+    ref = purax.new_ref(0.0)
+
+    @jit
+    def fun(write):
+        ref.addupdate(1.0)
+        purax.debug.callback(lambda w: ref.addupdate(10.0) if w else None, write)
+
+    fun(False)
+    with pytest.raises(errors.ReferenceUseError, match="was written while a program ran"):
+        fun(True)
+    assert float(ref[...]) == 11
+
+
 def test_values_that_are_not_differentiated_may_be_written_outside():
     count, kept = purax.new_ref(0), purax.new_ref(0.0, kind="no_grad_no_remat")
 
@@ -188,7 +335,9 @@ def test_values_that_are_not_differentiated_may_be_written_outside():
             lambda ref: lax.custom_root(lambda x: (ref.__setitem__(0, 1.0), x)[1], 1.0, lambda f, x: f(x), None),
             "written inside",
         ),
-        (lambda ref: jit(lambda: ref.__setitem__(0, 1.0)).lower(), "looked at"),
+        (lambda ref: purax.export.export(jit(lambda: ref.__setitem__(0, 1.0)))(), "exported"),
+        (lambda ref: jit(lambda x: x[...] + ref[...])(ref), "closed over and passed as the argument x"),
+        (lambda ref: lax.while_loop(lambda i: ref.addupdate(1.0) or i < 3, lambda i: i + 1, 0), "may only read"),
         (lambda ref: (purax.freeze(ref), ref[...]), "frozen"),
         (lambda ref: (purax.free_ref(ref), ref.__setitem__(0, 1.0)), "freed"),
         (lambda ref: purax.new_ref(ref), "takes an array"),

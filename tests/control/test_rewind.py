@@ -8,6 +8,7 @@ import purax
 from purax import errors, grad, jit, lax, vmap
 from purax import numpy as pnp
 from purax.control.rewind import _Rewinder
+from purax.experimental import checkify
 
 
 def step(value, w):
@@ -50,14 +51,36 @@ def test_without_a_limit_a_counted_loop_can_be_rewound_a_while_loop_cannot():
         grad(lambda x: lax.while_loop(lambda s: s < 9, lambda s: s * x, x))(2.0)
 
 
-def test_the_limit_ends_the_loop():
+def test_a_loop_that_has_not_ended_at_the_limit_fails_a_check_unless_it_is_to_be_truncated():
     double = lambda s: s * 2
-    endless = lambda s: s > 0
-    assert float(lax.while_loop(endless, double, 1.0, max_steps=5)) == 32
-    assert float(lax.fori_loop(0, 7, lambda i, s: s * 2, 1.0, max_steps=5)) == 32
-    assert float(jit(lambda n: lax.fori_loop(0, n, lambda i, s: s * 2, 1.0, max_steps=5))(7)) == 32
+    loops = {
+        "while": lambda n, **options: lax.while_loop(lambda s: s < 2.0**n, double, 1.0, max_steps=5, **options),
+        "known": lambda n, **options: lax.fori_loop(0, 7, lambda i, s: s * 2, 1.0, max_steps=5, **options),
+        "fori": lambda n, **options: lax.fori_loop(0, n, lambda i, s: s * 2, 1.0, max_steps=5, **options),
+    }
+    for kind, loop in loops.items():
+        for run in (
+            loop,
+            jit(loop, static_argnames="truncate"),
+            lambda n, **o: vmap(lambda n: loop(n, **o))(pnp.array([n]))[0],
+        ):
+            with pytest.raises(errors.FailedCheckError, match="not ended after max_steps=5"):
+                run(7)
+            assert float(run(7, truncate=True)) == 32
+            assert kind == "known" or float(run(5)) == 32
+        assert "not ended" in checkify.checkify(loop)(7)[0].get()
     with purax.disable_jit():
-        assert float(lax.while_loop(endless, double, 1.0, max_steps=5)) == 32
+        assert float(loops["while"](7, truncate=True)) == 32
+        with pytest.raises(errors.FailedCheckError, match="not ended"):
+            loops["while"](7)
+    chosen = vmap(
+        lambda p, n: lax.cond(p, loops["while"], lambda n: 0.0, n)
+    )  # in lanes that are not meant it may go on
+    np.testing.assert_array_equal(chosen(pnp.array([True, False]), pnp.array([3.0, 9.0])), [8, 0])
+
+
+def test_a_limit_is_a_known_positive_number():
+    endless, double = lambda s: s > 0, lambda s: s * 2
     with pytest.raises(ValueError, match="max_steps"):
         lax.while_loop(endless, double, 1.0, max_steps=0)
     with pytest.raises(TypeError, match="max_steps"):
@@ -99,7 +122,7 @@ def test_random_keys_may_be_carried():
             key, new = purax.random.split(s[0])
             return key, s[1] + scale * purax.random.normal(new)
 
-        return lax.while_loop(lambda s: s[1] < 1e9, body, (purax.random.key(0), 0.0), max_steps=5)[1]
+        return lax.while_loop(lambda s: s[1] < 1e9, body, (purax.random.key(0), 0.0), max_steps=5, truncate=True)[1]
 
     np.testing.assert_allclose(grad(walk)(2.0), walk(1.0), rtol=1e-6)
 

@@ -7,6 +7,7 @@ import pytest
 import purax
 from purax import lax
 from purax import numpy as pnp
+from purax.experimental import checkify
 
 RNG = np.random.default_rng(3)
 A = (RNG.standard_normal((3, 3)) + 4 * np.eye(3)).astype(np.float32)
@@ -144,3 +145,29 @@ def test_a_root_of_another_structure_is_refused():
         lax.custom_root(lambda x: (x,), 1.0, newton, lambda g, y: y)
     with pytest.raises(TypeError, match=r"solve\(\) output pytree"):
         lax.custom_root(lambda x: x, 1.0, lambda f, x: (x,), lambda g, y: y)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, purax.jit, purax.vmap], ids=["eager", "jit", "vmap"])
+def test_solvers_may_check(transform):
+    def linear(b):
+        def solve(matvec, b):
+            purax.check((b > 0).all(), "b is {}", b)
+            return b / 2
+
+        return lax.custom_linear_solve(lambda x: 2 * x, b, solve, symmetric=True)
+
+    def root(x):
+        def solve(f, guess):
+            purax.check((x > 0).all(), "x is {}", x)
+            return pnp.sqrt(x)
+
+        return lax.custom_root(lambda y: y * y - x, pnp.ones_like(x), solve, lambda g, y: y / g(pnp.ones_like(y)))
+
+    good = pnp.array([[4.0], [16.0]])
+    for f, want in ((linear, [[2], [8]]), (root, [[2], [4]])):
+        np.testing.assert_allclose(transform(f)(good), want)
+        np.testing.assert_allclose(transform(lambda x, f=f: purax.grad(lambda x: f(x).sum())(x))(good) > 0, True)
+        with pytest.raises(purax.errors.FailedCheckError, match="lane 1" if transform is purax.vmap else "is"):
+            transform(f)(good.at[1].set(-1.0))
+        error, _ = transform(checkify.checkify(f, errors=checkify.all_checks))(good.at[1].set(-1.0))
+        assert error.get() is not None

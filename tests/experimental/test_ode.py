@@ -86,6 +86,18 @@ def test_what_was_not_reached_is_nan(options):
 
 
 @BOTH
+@pytest.mark.parametrize("start", [0.0, np.nan])
+def test_a_derivative_that_is_nan_ends_the_integration(options, start):
+    out = odeint(lambda y, t: pnp.log(y - 1), start, pnp.array([0.0, 1.0]), **LOOSE, **options)
+    assert np.isnan(out[1])
+
+
+def test_an_event_is_not_searched_for_where_the_derivative_is_nan():
+    found = odeint_event(lambda y, t: pnp.log(y - 1), lambda y, t: y - 5, 0.0, pnp.array([0.0, 1.0]), **LOOSE)
+    assert not found.found and np.isnan(found.y)
+
+
+@BOTH
 def test_lanes_of_vmap_go_their_own_way(options):
     t = pnp.linspace(0, 1, 4)
     rates = pnp.array([0.5, 2.0, 30.0])

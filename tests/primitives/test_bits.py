@@ -7,7 +7,7 @@ import pytest
 
 import purax
 from purax import config, dtypes, errors
-from purax.primitives import bits, elementwise
+from purax.primitives import bits, comparison, elementwise
 from tests.laws.sample import BadSample, Sample
 
 INTS = np.array([[5, -7, 0], [2**31 - 1, -(2**31), -1]], np.int32)
@@ -24,6 +24,7 @@ SAMPLES = [
     *(Sample(bits.not_p, (x,)) for x in (INTS, BYTES, FLAGS)),
     *(Sample(p, (x, y)) for p in SHIFTS for x, y in ((INTS, MORE), (BYTES, np.array([0, 1, 7, 8], np.uint8)))),
     *(Sample(p, (x,)) for p in (bits.population_count_p, bits.clz_p) for x in (INTS, BYTES, EMPTY, INTS[0, 0].reshape(()))),
+    *(Sample(comparison.nonzero_divisor_p, (x,)) for x in (INTS, BYTES, EMPTY, np.zeros((), np.int32))),
     *(Sample(bits.mulhi_p, (x, y)) for x, y in ((INTS, MORE), (BYTES, BYTES[::-1].copy()))),
 ]  # fmt: skip
 BAD_SAMPLES = [
@@ -31,6 +32,7 @@ BAD_SAMPLES = [
     BadSample(bits.or_p, (INTS, MORE[:1]), {}, errors.ShapeError, "must be equal"),
     BadSample(bits.not_p, (INTS.astype(np.float32),), {}, errors.DTypeError, "float32; bool or integer"),
     BadSample(bits.shift_left_p, (FLAGS, FLAGS), {}, errors.DTypeError, "bool; integer"),
+    BadSample(comparison.nonzero_divisor_p, (INTS.astype(np.float32),), {}, errors.DTypeError, "float32; integer"),
     BadSample(bits.clz_p, (FLAGS,), {}, errors.DTypeError, "bool"),
 ]
 

@@ -58,7 +58,7 @@ def test_a_program_splits_into_values_and_a_linear_part():
     outs = eval_jaxpr(parts.forward, (), 1.0, 2.0)
     (tangent,) = eval_jaxpr(parts.linear, (), *parts.pick([1.0, 2.0], outs), 3.0)
     np.testing.assert_allclose(tangent, 3 * 2 * np.cos(1), rtol=1e-6)
-    transposed, nonzero = transpose_jaxpr(parts.linear, (*[False] * len(parts.residuals), True), (True,))
+    transposed, nonzero, _ = transpose_jaxpr(parts.linear, (*[False] * len(parts.residuals), True), (True,))
     (cotangent,) = eval_jaxpr(transposed, (), *parts.pick([1.0, 2.0], outs), 3.0)
     np.testing.assert_allclose(cotangent, tangent, rtol=1e-6)
     assert nonzero == (True,)

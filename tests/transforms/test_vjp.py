@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`vjp`, `linearize` and what they return."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -141,3 +144,11 @@ def test_a_cotangent_that_is_not_wanted_is_not_computed():
     np.testing.assert_allclose(second["b"], 2 * np.sin(x), rtol=1e-6)
     assert len(step.trace(y).jaxpr.eqns) <= 3 < len(purax.make_jaxpr(lambda c: pull({"a": c}))(y).eqns)
     np.testing.assert_allclose(pull({"a": y})[0], 2 * np.cos(x), rtol=1e-6)
+
+
+def test_pullbacks_and_programs_are_copied_but_not_pickled():
+    _, pull = purax.vjp(pnp.sin, 1.0)
+    for held in (pull, purax.linearize(pnp.sin, 1.0)[1], purax.make_jaxpr(pnp.sin)(1.0)):
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            pickle.dumps(held)
+    np.testing.assert_allclose(copy.deepcopy(pull)(1.0), pull(1.0))

@@ -16,7 +16,7 @@ from purax import numpy as pnp
 from purax.control.branch import cond
 from purax.control.loop import scan, while_loop
 from purax.control.remat import checkpoint
-from purax.experimental.ode.dormand_prince import Limits, Rate, State, Step, attempt, begin, interpolate, step
+from purax.experimental.ode.dormand_prince import Limits, Rate, State, Step, attempt, begin, interpolate, moves, step
 from purax.experimental.ode.problem import direction
 from purax.primitives.stop_gradient import stop_gradient
 
@@ -75,8 +75,7 @@ def _record(rate: Rate, y0: list[Any], ts: Any, sign: Any, limits: Limits, count
 
     def goes_on(carry: Any) -> Any:
         state, taken, _, _ = carry
-        moves = state.t + sign * state.length != state.t
-        return (sign * (ts[-1] - state.t) > 0) & moves & (taken < count)
+        return (sign * (ts[-1] - state.t) > 0) & moves(state, sign) & (taken < count)
 
     def body(carry: tuple[State, Any, Any, Any]) -> Any:
         state, taken, offsets, lengths = carry

@@ -34,7 +34,7 @@ from purax import dtypes
 from purax import numpy as pnp
 from purax.control.loop import scan
 
-__all__ = ["Limits", "Rate", "State", "Step", "attempt", "begin", "interpolate", "step"]
+__all__ = ["Limits", "Rate", "State", "Step", "attempt", "begin", "interpolate", "moves", "step"]
 
 Rate = Callable[[list[Any], Any], list[Any]]
 
@@ -166,6 +166,11 @@ def attempt(rate: Rate, state: State, sign: Any, limits: Limits) -> tuple[State,
     length = pnp.minimum(state.length * factor, limits.length).astype(state.t.dtype)
     new = State(t, y, slope, length, taken)
     return _select(accepted, new, state._replace(length=length)), accepted
+
+
+def moves(state: State, sign: Any) -> Any:
+    """Whether the next step moves the time; one of unknown length (the slope is NaN) does not."""
+    return sign * (state.t + sign * state.length - state.t) > 0
 
 
 def _select(chosen: Any, new: Any, old: Any) -> Any:

@@ -12,7 +12,7 @@ from purax import numpy as pnp
 from purax.control.closure import closure_convert
 from purax.control.custom_vjp import custom_vjp
 from purax.control.loop import fori_loop, while_loop
-from purax.experimental.ode.dormand_prince import Limits, State, Step, attempt, begin, interpolate
+from purax.experimental.ode.dormand_prince import Limits, State, Step, attempt, begin, interpolate, moves
 from purax.experimental.ode.problem import Problem, direction
 from purax.experimental.ode.solve import odeint
 from purax.transforms.vjp import vjp
@@ -134,8 +134,7 @@ def _find(rate: Any, value: Any, y0: list[Any], ts: Any, limits: Limits) -> tupl
     sign = direction(ts)
 
     def goes_on(s: _Search) -> Any:
-        moves = s.state.t + sign * s.state.length != s.state.t
-        return ~s.crossed & (sign * (ts[1] - s.state.t) > 0) & moves & (s.tries < limits.steps)
+        return ~s.crossed & (sign * (ts[1] - s.state.t) > 0) & moves(s.state, sign) & (s.tries < limits.steps)
 
     def body(s: _Search) -> _Search:
         state, _ = attempt(rate, s.state, sign, limits)

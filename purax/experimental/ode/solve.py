@@ -12,7 +12,7 @@ from purax import numpy as pnp
 from purax.control.loop import scan, while_loop
 from purax.experimental.ode.adjoint import adjoint
 from purax.experimental.ode.direct import direct
-from purax.experimental.ode.dormand_prince import Limits, Rate, State, attempt, begin, interpolate
+from purax.experimental.ode.dormand_prince import Limits, Rate, State, attempt, begin, interpolate, moves
 from purax.experimental.ode.problem import Problem, direction
 
 __all__ = ["odeint"]
@@ -102,8 +102,7 @@ def _integrate(rate: Rate, y0: list[Any], ts: Any, limits: Limits) -> list[Any]:
     def reach(state: State, target: Any) -> tuple[State, list[Any]]:
         def goes_on(carry: tuple[Any, State]) -> Any:
             tries, s = carry
-            moves = s.t + sign * s.length != s.t
-            return (sign * (target - s.t) > 0) & moves & (tries < limits.steps)
+            return (sign * (target - s.t) > 0) & moves(s, sign) & (tries < limits.steps)
 
         _, state = while_loop(goes_on, lambda c: (c[0] + 1, attempt(rate, c[1], sign, limits)[0]), (0, state))
         reached = sign * (target - state.t) <= 0
