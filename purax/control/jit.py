@@ -283,6 +283,10 @@ class JitFunction:
             raise touched.unsupported(f"a program of {self.name} that is looked at or compiled by itself") from None
         return Traced(self, call, program)
 
+    def out_shardings(self, program: Program) -> list[Any]:
+        """How each result of a program is asked to be spread over devices; None where that is not said."""
+        return sharded.outputs_of(self, program) or [None] * len(program.closed.out_avals)
+
     def plan(self, call: Call, program: Program) -> placed.Plan:
         """Where the program runs, and how it is compiled for these arguments."""
         return sharded.plan_of(self, call, program, program.consts)
