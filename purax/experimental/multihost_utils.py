@@ -85,7 +85,9 @@ def sync_global_devices(name: str) -> None:
     AssertionError
         The processes wait for different names.
     """
-    assert_equal(np.uint32(zlib.crc32(name.encode())), f"sync_global_devices: processes wait for other names than {name!r}")
+    assert_equal(
+        np.uint32(zlib.crc32(name.encode())), f"sync_global_devices: processes wait for other names than {name!r}"
+    )
 
 
 def assert_equal(in_tree: Any, fail_message: str = "") -> None:
@@ -121,7 +123,9 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
     -------
     pytree of Array
     """
-    return _with_specs("host_local_array_to_global_array", local_inputs, pspecs, lambda x, spec: _to_global(x, global_mesh, spec))
+    return _with_specs(
+        "host_local_array_to_global_array", local_inputs, pspecs, lambda x, spec: _to_global(x, global_mesh, spec)
+    )
 
 
 def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
@@ -139,14 +143,19 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
     pytree of Array
         They lie on the devices of `global_mesh.local_mesh`.
     """
-    return _with_specs("global_array_to_host_local_array", global_inputs, pspecs, lambda x, spec: _to_local(x, global_mesh, spec))
+    return _with_specs(
+        "global_array_to_host_local_array", global_inputs, pspecs, lambda x, spec: _to_local(x, global_mesh, spec)
+    )
 
 
 def _gather(x: Any, tiled: bool) -> np.ndarray:
     if isinstance(x, Array) and not x.is_fully_addressable:
         if not tiled:
-            raise ValueError(f"an array that is spread over processes is one already: gather {x.aval.str_short()} with tiled=True.")
-        return np.asarray(_whole(x, NamedSharding(x.sharding.mesh, PartitionSpec())))
+            raise ValueError(
+                f"an array that is spread over processes is one already: gather {x.aval.str_short()} with tiled=True."
+            )
+        sharding: Any = x.sharding
+        return np.asarray(_whole(x, NamedSharding(sharding.mesh, PartitionSpec())))
     own = np.asarray(x)
     own = own if tiled and own.ndim else own[None]
     processes = client.process_count()

@@ -267,8 +267,9 @@ class Array(Operators):
         # Python asks for it from 3.12 on.
         if type(self.aval.dtype) is dtypes.KeyDtype:
             raise BufferError("random keys have no elements that the buffer protocol could show")
+        elements: Any = self.host
         try:
-            return memoryview(self.host)
+            return memoryview(elements)
         except ValueError:
             raise BufferError(f"the buffer protocol has no elements of dtype {self.aval.dtype}") from None
 

@@ -165,7 +165,9 @@ _MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 
 def _check_memory_kind(kind: str | None) -> None:
     if kind is not None and kind not in _MEMORY_KINDS:
-        raise ValueError(f"Got invalid memory kind: {kind!r}. Devices have the memory kinds {', '.join(_MEMORY_KINDS)}.")
+        raise ValueError(
+            f"Got invalid memory kind: {kind!r}. Devices have the memory kinds {', '.join(_MEMORY_KINDS)}."
+        )
 
 
 def _restored(platform: str, number: int) -> SingleDeviceSharding:
