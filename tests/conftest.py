@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What holds for every test: settings come back, no trace is left behind, what is compiled may come from a folder."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,3 +34,11 @@ def cache_folder(tmp_path: Path) -> Path:
     config.update("cache_dir", str(tmp_path / "cache"))
     config.update("cache", True)
     return tmp_path / "cache"
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

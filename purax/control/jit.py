@@ -290,6 +290,10 @@ class JitFunction:
         call = Call(self, args, kwargs)
         return Traced(self, call, self._program(call))
 
+    def out_shardings(self, program: Program) -> list[Any]:
+        """How each result of a program is asked to be spread over devices; None where that is not said."""
+        return sharded.outputs_of(self, program) or [None] * len(program.closed.out_avals)
+
     def plan(self, call: Call, program: Program) -> placed.Plan:
         """Where the program runs, and how it is compiled for these arguments."""
         return sharded.plan_of(self, call, program, program.consts)

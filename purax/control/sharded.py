@@ -237,6 +237,13 @@ def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], An
     return leaves, tuple(key)
 
 
+def outputs_of(function: Any, program: Any) -> list[Any]:
+    """Wanted sharding of each result that a program computes, or None; nothing where no result has one."""
+    found = None if function.shardings is None else function.shardings.outputs(program.out_tree)
+    gone = {i for i, _ in program.zeros}
+    return [s for i, s in enumerate(found or ()) if i not in gone]
+
+
 def plan_of(function: Any, call: Any, program: Any, consts: Sequence[Any]) -> Any:
     """The plan of a jitted function for the arguments of a call (arrays, or types of them with a sharding)."""
     places = [_place(x) for x in call.leaves]
@@ -244,11 +251,8 @@ def plan_of(function: Any, call: Any, program: Any, consts: Sequence[Any]) -> An
     if function.shardings is not None:
         wanted = function.shardings.inputs(call)
         places = [p if s is None else placement_of(s) for p, s in zip(places, wanted, strict=True)]
-        found = function.shardings.outputs(program.out_tree)
-        if found is not None:
-            gone = {i for i, _ in program.zeros}
-            outs = tuple([None if s is None else placement_of(s) for i, s in enumerate(found) if i not in gone])
-            outs = () if all(p is None for p in outs) else outs
+        outs = tuple([None if s is None else placement_of(s) for s in outputs_of(function, program)])
+        outs = () if all(p is None for p in outs) else outs
     held = program.cells.read()
     places, outs = [*places, *map(_place, held)], (*outs, *[None] * program.touches) if outs else ()
     donated = (*(False for _ in consts), *call.donated, *(False for _ in held)) if any(call.donated) else ()

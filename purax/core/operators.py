@@ -7,6 +7,7 @@ binary operator return NotImplemented, as Python's protocol wants.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -182,6 +183,16 @@ class Operators:
     @property
     def dtype(self) -> Any:
         """Data type."""
+        return self.aval.dtype
+
+    @property
+    def __numpy_dtype__(self) -> Any:
+        # NumPy asks where an array was given as a dtype, as in np.zeros(3, x) for np.zeros((3, x)).
+        warnings.warn(
+            "Implicit conversion of an array to a dtype is deprecated: give its dtype, x.dtype.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         return self.aval.dtype
 
     @property

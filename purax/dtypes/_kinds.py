@@ -361,6 +361,8 @@ def named(dtype: Any) -> DType:
     ------
     TypeError
         It names no dtype.
+    ValueError
+        It is an array.
     DTypeError
         It names one that arrays cannot have (strings, objects, records).
 
@@ -380,6 +382,8 @@ def named(dtype: Any) -> DType:
     if found is not None:
         return found
     own = getattr(dtype, "dtype", None)
+    if own is not None and hasattr(dtype, "shape") and not isinstance(dtype, (type, np.dtype)):
+        raise ValueError(explain("an array was given as a dtype.", fix="give its dtype: x.dtype."))
     if type(own) is KeyDtype:
         return own
     found = native(np.dtype(dtype if own is None else own))

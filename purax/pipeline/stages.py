@@ -89,7 +89,8 @@ class Traced:
     @property
     def out_info(self) -> Any:
         """Types of the output, in its structure."""
-        return self._program.unflatten([_struct(a) for a in self.jaxpr.out_avals])
+        wanted = self._function.out_shardings(self._program)
+        return self._program.unflatten([_struct(a, s) for a, s in zip(self.jaxpr.out_avals, wanted, strict=True)])
 
     out_avals = property(lambda self: self.jaxpr.out_avals)
     effects = property(lambda self: self.jaxpr.effects)
@@ -233,5 +234,5 @@ def _put_back(values: list[Any], others: list[tuple[int, Any]]) -> list[Any]:
     return values
 
 
-def _struct(aval: Any) -> ShapeDtypeStruct:
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+def _struct(aval: Any, sharding: Any) -> ShapeDtypeStruct:
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)

@@ -263,6 +263,16 @@ class Array(Operators):
             return value.astype(dtype)
         return value.copy() if copy else value
 
+    def __buffer__(self, flags: int, /) -> memoryview:
+        # Python asks for it from 3.12 on.
+        if type(self.aval.dtype) is dtypes.KeyDtype:
+            raise BufferError("random keys have no elements that the buffer protocol could show")
+        elements: Any = self.host
+        try:
+            return memoryview(elements)
+        except ValueError:
+            raise BufferError(f"the buffer protocol has no elements of dtype {self.aval.dtype}") from None
+
     def __dlpack__(
         self,
         *,

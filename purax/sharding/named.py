@@ -39,8 +39,8 @@ class Sharding:
         return [(0,) * ndim] * self.num_devices
 
     @property
-    def memory_kind(self) -> str:
-        """The memory of the devices that is used: always `device`."""
+    def memory_kind(self) -> str | None:
+        """The memory of the devices that is used: always `device`. Of a mesh without devices, the one that was asked for."""
         return "device"
 
     @property
@@ -134,7 +134,7 @@ class SingleDeviceSharding(Sharding):
     __slots__ = ("device",)
 
     def __init__(self, device: Any, *, memory_kind: str | None = None) -> None:
-        del memory_kind  # one memory per device
+        _check_memory_kind(memory_kind)
         self.device = device
 
     @property
@@ -160,6 +160,16 @@ def make_single_device_sharding(device: Any, *, memory_kind: str | None = None) 
     return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
+_MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
+
+
+def _check_memory_kind(kind: str | None) -> None:
+    if kind is not None and kind not in _MEMORY_KINDS:
+        raise ValueError(
+            f"Got invalid memory kind: {kind!r}. Devices have the memory kinds {', '.join(_MEMORY_KINDS)}."
+        )
+
+
 def _restored(platform: str, number: int) -> SingleDeviceSharding:
     return SingleDeviceSharding(_client.device_named(platform, number))
 
@@ -169,8 +179,10 @@ class NamedSharding(Sharding):
 
     Parameters
     ----------
-    mesh : Mesh
+    mesh : Mesh or AbstractMesh
     spec : PartitionSpec
+    memory_kind : "device", "pinned_host" or "unpinned_host", optional
+        Said of meshes without devices only: arrays lie in the memory `device`.
 
     Raises
     ------
@@ -178,12 +190,13 @@ class NamedSharding(Sharding):
         The spec names an axis that the mesh lacks, or one axis twice.
     """
 
-    __slots__ = ("__weakref__", "_hash", "mesh", "spec")
+    __slots__ = ("__weakref__", "_hash", "_kind", "mesh", "spec")
     mesh: Mesh
     spec: PartitionSpec
+    _kind: str | None
 
     def __init__(self, mesh: Mesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
-        del memory_kind  # one memory per device
+        _check_memory_kind(memory_kind)
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"NamedSharding needs a PartitionSpec, not {type(spec).__name__}: write P{spec!r}.")
         used = spec.axis_names()
@@ -199,7 +212,13 @@ class NamedSharding(Sharding):
                     f"them, the mesh has the axes {mesh.axis_names} of types {mesh.axis_types}."
                 )
         self.mesh, self.spec = mesh, spec
-        self._hash = hash((mesh, spec))
+        self._kind = memory_kind if isinstance(mesh, AbstractMesh) else "device"
+        self._hash = hash((mesh, spec, self._kind))
+
+    @property
+    def memory_kind(self) -> str | None:
+        """The memory of the devices that is used: always `device`. Of a mesh without devices, the one that was asked for."""
+        return self._kind
 
     @property
     def device_assignment(self) -> tuple[Any, ...]:
@@ -274,12 +293,22 @@ class NamedSharding(Sharding):
         ]
         return f"#sdy.sharding<@{mesh_name}, [{', '.join(axes)}]>"
 
-    def update(self, *, mesh: Mesh | None = None, spec: PartitionSpec | None = None) -> NamedSharding:
-        """The sharding with another mesh or spec."""
-        return NamedSharding(mesh or self.mesh, self.spec if spec is None else spec)
+    def with_memory_kind(self, kind: str) -> NamedSharding:
+        """The sharding with its arrays in another memory of the devices; there is one, `device`, where there are devices."""
+        if isinstance(self.mesh, AbstractMesh):
+            return NamedSharding(self.mesh, self.spec, memory_kind=kind)
+        super().with_memory_kind(kind)
+        return self
+
+    def update(
+        self, *, mesh: Mesh | None = None, spec: PartitionSpec | None = None, memory_kind: str | None = None
+    ) -> NamedSharding:
+        """The sharding with another mesh, spec or memory."""
+        kind = self._kind if memory_kind is None else memory_kind
+        return NamedSharding(mesh or self.mesh, self.spec if spec is None else spec, memory_kind=kind)
 
     def __reduce__(self) -> Any:
-        return NamedSharding, (self.mesh, self.spec)
+        return functools.partial(NamedSharding, memory_kind=self._kind), (self.mesh, self.spec)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -289,13 +318,15 @@ class NamedSharding(Sharding):
             and self._hash == other._hash
             and self.spec == other.spec
             and self.mesh == other.mesh
+            and self._kind == other._kind
         )
 
     def __hash__(self) -> int:
         return self._hash
 
     def __repr__(self) -> str:
-        return f"NamedSharding(mesh={self.mesh}, spec={self.spec}, memory_kind=device)"
+        kind = "" if self._kind is None else f", memory_kind={self._kind}"
+        return f"NamedSharding(mesh={self.mesh}, spec={self.spec}{kind})"
 
 
 def from_tiles(mesh: Mesh, ndim: int, tiles: tuple[list[int], list[int]] | None) -> NamedSharding:

@@ -12,6 +12,7 @@ import pytest
 import purax
 from purax import errors, events, lax
 from purax import numpy as pnp
+from purax.sharding import SingleDeviceSharding
 
 
 def double(x, factor=2):
@@ -342,6 +343,15 @@ def test_options_reach_the_compiler():
     assert float(purax.jit(lambda x: x + 1, compiler_options={"exec_time_optimization_effort": 0.0})(1.0)) == 2
     with pytest.raises(errors.JaxRuntimeError, match="no_such_flag"):
         purax.jit(lambda x: x, compiler_options={"no_such_flag": True})(1.0)
+
+
+def test_types_of_outputs_say_where_they_were_asked_to_lie():
+    sharding = SingleDeviceSharding(purax.devices()[0])
+    fun = purax.jit(lambda x: (x, np.zeros(2, purax.float0), {"y": x}), out_shardings=(sharding, None, None))
+    first, zeros, rest = fun.eval_shape(np.arange(3))
+    assert first.sharding == sharding == fun.lower(np.arange(3)).out_info[0].sharding
+    assert zeros.dtype == purax.float0 and rest["y"].sharding is None
+    assert purax.jit(lambda x: x).eval_shape(np.arange(3)).sharding is None
 
 
 def test_types_of_outputs_and_a_call_share_one_trace():

@@ -5,6 +5,7 @@ import copy
 import gc
 import operator
 import pickle
+import sys
 import weakref
 
 import numpy as np
@@ -249,3 +250,25 @@ def test_keys_are_spread_over_devices():
 
 def wrap_placed_words(array):
     return np.concatenate([np.asarray(shard.data.base) for shard in array.addressable_shards])
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="classes take part in the buffer protocol from Python 3.12 on")
+def test_the_buffer_protocol_shows_the_elements():
+    x = pnp.arange(6.0).reshape(2, 3)
+    view = memoryview(x)
+    assert view.shape == (2, 3) and view.readonly and bytes(view) == np.arange(6, dtype=np.float32).tobytes()
+    x.delete()
+    assert view[1, 2] == 5
+    for refused in (pnp.ones(2, "bfloat16"), purax.random.key(0)):
+        with pytest.raises(BufferError):
+            memoryview(refused)
+    np.testing.assert_array_equal(np.asarray(pnp.ones(2, "bfloat16"), np.float32), [1, 1])
+
+
+def test_an_array_is_no_dtype():
+    x = pnp.arange(3)
+    with pytest.raises(ValueError, match=r"give its dtype: x\.dtype"):
+        pnp.zeros(3, x)
+    if np.lib.NumpyVersion(np.__version__) >= "2.4.0":
+        with pytest.warns(DeprecationWarning, match=r"x\.dtype"):
+            assert np.dtype(x) == np.int32

@@ -263,12 +263,3 @@ def test_two_processes_compute_together(unused_port):
     for process in processes:
         output, problems = process.communicate(timeout=100)
         assert output.split()[-6:] == ["8", "2", "2", "4", "28.0", "True"], problems
-
-
-@pytest.fixture
-def unused_port():
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

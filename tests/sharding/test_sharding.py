@@ -272,6 +272,17 @@ def test_a_named_sharding_knows_where_copies_lie_and_which_axes_may_be_open():
         NamedSharding(MESH, P()).with_memory_kind("pinned_host")
 
 
+def test_a_sharding_without_devices_says_in_which_memory_arrays_shall_lie():
+    plain = NamedSharding(MESH.abstract_mesh, P("x"))
+    pinned = NamedSharding(MESH.abstract_mesh, P("x"), memory_kind="pinned_host")
+    assert plain.memory_kind is None and pinned.memory_kind == "pinned_host" and plain != pinned
+    assert plain.with_memory_kind("pinned_host") == pinned == pickle.loads(pickle.dumps(pinned)) == pinned.update()
+    assert NamedSharding(MESH, P("x")).memory_kind == "device"
+    for make in (lambda: NamedSharding(MESH, P(), memory_kind="disk"), lambda: SingleDeviceSharding(DEVICES[0], memory_kind="disk")):  # fmt: skip
+        with pytest.raises(ValueError, match="invalid memory kind"):
+            make()
+
+
 def test_placements_are_interned():
     first = placement_of(NamedSharding(MESH, P("x")))
     assert first is placement_of(NamedSharding(MESH, P("x"))) and first.committed and first.devices == tuple(DEVICES)
