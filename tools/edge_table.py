@@ -10,6 +10,7 @@ program, which needs some seconds; the test takes them from the NumPy references
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ import purax
 from purax import lax, nn, tree
 from purax import numpy as pnp
 from purax.core.interpret import reference_eval
+from purax.scipy.linalg import expm
 
 TABLE = Path(__file__).resolve().parent.parent / "docs" / "edge_derivatives.md"
 INF, NAN = np.inf, np.nan
@@ -176,20 +178,45 @@ SECTIONS: dict[str, tuple[str, list[Row]]] = {
         ],
     ),
     "Matrices": (
-        "",
+        "Vectors of equal eigenvalues or singular values may turn freely within their space. The share of a derivative that turns them "
+        "is taken as 0. This is right for functions that do not see such turns: of the values (equal ones treated alike), of spaces "
+        "(projections, U V^T), and of a matrix where rotations change nothing (its norm, the trace of f(A)). It is wrong for other "
+        "functions of a matrix that are written out, V f(w) V^T: they miss f'(w) beside the diagonal. No rule of `eigh` or `svd` can "
+        "supply it, as at equal values V f(w) V^T is the same for every turn of V, so f' reaches only the derivative of the values; "
+        "and NaN in its place would take the right derivatives along. `expm`, `sqrtm`, `inv`, `pinv`, `lstsq` and `polar` have "
+        "derivatives of their own, which are right everywhere.",
         [
             row("det(A)", pnp.linalg.det, [[1, 1], [1, 1]]),
-            row("sum of the entries of U S V^T of A", lambda a: rebuilt(a).sum(), [[1, 0], [0, 1]]),
             row("sum(eigvalsh(A))", lambda a: pnp.linalg.eigvalsh(a).sum(), [[1, 0], [0, 1]]),
+            row("sum(singular values of A)", lambda a: pnp.linalg.svdvals(a).sum(), [[1, 0], [0, 1]]),
+            row("norm(U S V^T)", lambda a: pnp.linalg.norm(rebuilt(a)), [[1, 0], [0, 1]]),
+            row("sum(U V^T)", lambda a: rebuilt(a, pnp.ones_like).sum(), [[1, 0], [0, 1]]),
+            row("sum(V V^T), vectors of the lower two", lambda a: below(a).sum(), [[1, 0, 0], [0, 1, 0], [0, 0, 2]]),
+            row("trace(V exp(w) V^T)", lambda a: pnp.trace(spectral(a)), [[1, 0], [0, 1]]),
+            row("sum(V exp(w) V^T), wrong", lambda a: spectral(a).sum(), [[1, 0], [0, 1]]),
+            row("sum(U S V^T), wrong", lambda a: rebuilt(a).sum(), [[1, 0], [0, 1]]),
+            row("sum(expm(A))", lambda a: expm(a).sum(), [[1, 0], [0, 1]]),
         ],
     ),
 }
 
 
-def rebuilt(a: Any) -> Any:
-    """A matrix from its singular values, which may be equal."""
+def rebuilt(a: Any, change: Any = lambda s: s) -> Any:
+    """A matrix from its singular values, which may be equal; changed ones at will."""
     u, s, vt = pnp.linalg.svd(a)
-    return (u * s) @ vt
+    return (u * change(s)) @ vt
+
+
+def spectral(a: Any) -> Any:
+    """The exponential of a symmetric matrix, written out."""
+    w, v = pnp.linalg.eigh(a)
+    return (v * pnp.exp(w)) @ v.T
+
+
+def below(a: Any) -> Any:
+    """The projection onto the vectors of the two smallest eigenvalues."""
+    v = pnp.linalg.eigh(a)[1][:, :2]
+    return v @ v.T
 
 
 def along(function: Callable[..., Any], point: tuple[Any, ...], argument: int) -> Any:
@@ -248,7 +275,7 @@ def table(compiled: bool) -> str:
     ]
     for title, (sentence, group) in SECTIONS.items():
         lines += ["", f"## {title}", ""]
-        lines += [sentence, ""] if sentence else []
+        lines += [textwrap.fill(sentence, 130), ""]
         lines += ["| function | at | value | derivative |", "|---|---|---|---|"]
         for r in group:
             value, reverse, forward = map(shown, next(results))
