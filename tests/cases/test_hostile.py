@@ -81,3 +81,42 @@ def test_a_size_that_no_machine_can_count_is_an_error_not_an_abort(make):
 def test_the_image_functions_leave_numpy_alone():
     assert purax.image.resize(pnp.ones((2, 2)), (4, 4), "nearest").shape == (4, 4)
     np.testing.assert_array_equal(pnp.resize(pnp.arange(3), (4,)), np.resize(np.arange(3), (4,)))
+
+
+@pytest.mark.parametrize(
+    ("use", "kind", "text"),
+    [
+        (lambda f: lax.map(f, {"a": pnp.arange(4.0), "b": pnp.arange(6.0)}, batch_size=2), ValueError, r"xs\['b'\]: 6"),
+        (lambda f: lax.map(f, 3.0, batch_size=2), ValueError, "xs has shape"),
+        (lambda f: lax.map(f, None, batch_size=2), ValueError, "map got no values"),
+        (lambda f: lax.map(f, pnp.ones(3), batch_size=-1), ValueError, "batch_size must be"),
+        (lambda f: lax.map(f, pnp.ones(3), batch_size=2.0), ValueError, "batch_size must be"),
+        (lambda f: lax.associative_scan(lambda a, b: (a + b).sum(), pnp.ones((4, 2))), ValueError, "elementwise along"),
+        (lambda f: lax.switch(0, f), TypeError, "sequence of callables"),
+        (lambda f: purax.vmap(lambda x: {"name": "a"})(pnp.ones(3)), TypeError, r"output \['name'\] is 'a'"),
+    ],
+)
+def test_a_mistake_in_control_flow_is_named(use, kind, text):
+    with pytest.raises(kind, match=text):
+        use(lambda x: x)
+
+
+def test_the_place_of_an_argument_that_is_not_there_is_named():
+    f = purax.custom_jvp(lambda x: x, nondiff_argnums=4)
+    f.defjvp(lambda n, primals, tangents: (primals, tangents))
+    with pytest.raises(IndexError, match="called with 1 argument"):
+        f(1.0)
+
+
+def test_a_custom_rule_that_closes_over_a_traced_value_is_named():
+    @purax.custom_vjp
+    def f(y):
+        return y
+
+    def outer(x):
+        f.defvjp(lambda y: (y, None), lambda _, ct: (ct * x,))
+        return f(3.0 * x)
+
+    with pytest.raises(errors.UnexpectedTracerError) as failure:
+        purax.grad(outer)(2.0)
+    assert "bwd rule of f" in "".join(failure.value.__notes__)
