@@ -147,9 +147,7 @@ def like(wrapper: Any, fun: Any, transform: str) -> Any:
     return wrapper
 
 
-def check_arrays(
-    what: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]], role: str = "argument"
-) -> None:
+def check_arrays(what: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]], role: str = "argument") -> None:
     """Check that leaves are arrays.
 
     Parameters

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import purax
-from purax import errors, lax
+from purax import errors, lax, linen, optim, random
 from purax import numpy as pnp
 
 
@@ -93,6 +93,7 @@ def test_the_image_functions_leave_numpy_alone():
         (lambda f: lax.map(f, pnp.ones(3), batch_size=2.0), ValueError, "batch_size must be"),
         (lambda f: lax.associative_scan(lambda a, b: (a + b).sum(), pnp.ones((4, 2))), ValueError, "elementwise along"),
         (lambda f: lax.switch(0, f), TypeError, "sequence of callables"),
+        (lambda f: purax.checkpoint(f, policy="everything"), TypeError, "checkpoint_policies, got 'everything'"),
         (lambda f: purax.vmap(lambda x: {"name": "a"})(pnp.ones(3)), TypeError, r"output \['name'\] is 'a'"),
     ],
 )
@@ -120,3 +121,37 @@ def test_a_custom_rule_that_closes_over_a_traced_value_is_named():
     with pytest.raises(errors.UnexpectedTracerError) as failure:
         purax.grad(outer)(2.0)
     assert "bwd rule of f" in "".join(failure.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    ("use", "kind", "text"),
+    [
+        (lambda: pnp.ones(6).reshape(4, -1), errors.ShapeError, r"into shape \(4, -1\)"),
+        (lambda: pnp.interp(0.5, pnp.zeros(0), pnp.zeros(0)), ValueError, "xp and fp are empty"),
+        (lambda: random.key(2**64), OverflowError, "the seed 18446744073709551616"),
+        (lambda: linen.Dense(2).init(random.key(0), 1.0), ValueError, "last axis"),
+        (lambda: linen.Sequential([linen.Dense]), ValueError, r"layers\[0\] is the class Dense"),
+        (lambda: optim.adam("fast"), TypeError, "learning rate is a number or a schedule, got 'fast'"),
+        (lambda: optim.sgd(None), TypeError, "got None"),
+    ],
+)
+def test_a_mistake_with_arrays_and_layers_is_named(use, kind, text):
+    with pytest.raises(kind, match=text):
+        use()
+
+
+@pytest.mark.parametrize("of", [pnp.median, pnp.nanmedian, lambda x, axis: pnp.quantile(x, 0.3, axis)])
+def test_a_quantile_of_nothing_is_nan_as_a_mean_is(of):
+    np.testing.assert_array_equal(of(pnp.zeros((0, 2)), axis=0), [np.nan, np.nan])
+    assert of(pnp.zeros((2, 0)), axis=0).shape == (0,)
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_a_scanned_layer_may_see_no_steps(split):
+    axes = {"variable_axes": {"params": 0}} if split else {"variable_broadcast": "params"}
+    scanned = linen.scan(linen.GRUCell, split_rngs={"params": split}, **axes)(4)
+    (carry, ys), variables = scanned.init_with_output(random.key(0), pnp.ones(4), pnp.ones((0, 3)))
+    np.testing.assert_array_equal(carry, np.ones(4))
+    assert ys.shape == (0, 4)
+    shapes = {x.shape for x in purax.tree.leaves(variables)}
+    assert (4, 4) in shapes if not split else (0, 4, 4) in shapes
