@@ -62,6 +62,12 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
             raise TypeError(
                 f"associative_scan: fn must return the structure of its arguments, {treedef}, but returned {out_tree}"
             )
+        for given, made in zip(map(aval_of, a), map(aval_of, out), strict=True):
+            if made.shape != given.shape:
+                raise ValueError(
+                    f"associative_scan: fn must combine elementwise along axis {axis}, but made {made.str_short()} of two values of "
+                    f"type {given.str_short()}. It is called with many elements at once; write it for one pair and pass vmap(fn), if need be."
+                )
         return out
 
     if reverse:

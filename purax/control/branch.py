@@ -308,7 +308,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
     ValueError
         No branches.
     """
-    if not all(callable(b) for b in branches):
+    if callable(branches) or not all(callable(b) for b in branches):
         raise TypeError("lax.switch: branches argument should be a sequence of callables.")
     if operand is not _NOTHING:
         operands = (operand, *operands)

@@ -12,6 +12,7 @@ from purax import config, errors, tree
 from purax.control.check import CODE, Table, bind_check, check_p, exception_of, reporting
 from purax.control.discharge import discharge
 from purax.control.instrument import instrument
+from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import open_constants
 from purax.core.stage import stage
@@ -112,13 +113,22 @@ def checkify(fun: Callable[..., Any], errors: frozenset[ErrorCategory] = user_ch
     -------
     callable
         May be transformed and compiled; the order with `vmap`, `jit`, `grad` is free.
+
+    Raises
+    ------
+    TypeError
+        `errors` is no set of check kinds.
     """
     kinds = frozenset(errors)
+    if not kinds <= all_checks:
+        raise TypeError(f"checkify: errors is a set of kinds such as checkify.all_checks, got {errors!r}")
 
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         out_tree: Any = None
+        # What is no array, or concrete, stays what it is inside, but for floats: Python's own operations on them raise.
+        args, kwargs = tree.map(lambda x: hooks.as_array(x) if type(x) in (float, complex) else x, (args, kwargs))
 
-        def flat() -> list[Any]:  # what is no array, or concrete, stays what it is inside
+        def flat() -> list[Any]:
             nonlocal out_tree
             outs, out_tree = tree.flatten(fun(*args, **kwargs))
             return outs

@@ -15,6 +15,7 @@ from purax.control.custom_rules import (
     Rule,
     SymbolicZero,
     as_program,
+    called,
     explicit_tangent,
 )
 from purax.control.program import build
@@ -44,9 +45,9 @@ class _JvpRule(Rule):
         else:
             given = [explicit_tangent(t, p) for t, p in zip(tangents, primals, strict=True)]
         in_tree = self.flat.in_tree
-        result = self.jvp(
-            *[v for _, v in self.flat.static], tuple(in_tree.unflatten(primals)), tuple(in_tree.unflatten(given))
-        )
+        args = [v for _, v in self.flat.static]
+        args += [tuple(in_tree.unflatten(primals)), tuple(in_tree.unflatten(given))]
+        result = called(f"custom JVP rule of {self.flat.__name__}", self.jvp, args)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise TypeError(
                 f"Custom JVP rule {name_of(self.jvp)} for function {self.flat.__name__} must produce a pair (list or tuple of length two) "

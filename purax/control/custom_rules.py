@@ -60,7 +60,7 @@ class FlatFunction(Rule):
 
     def __call__(self, *leaves: Any) -> list[Any]:
         """Leaves of the output."""
-        outs, self.out_tree = tree.flatten(self.fun(*self.arguments(leaves)))
+        outs, self.out_tree = tree.flatten(called("function with custom derivatives", self.fun, self.arguments(leaves)))
         for out in filter(refs.is_ref, outs):
             aval_of(out)  # raises
         return outs
@@ -119,6 +119,18 @@ def insert(args: list[Any], static: Sequence[tuple[int, Any]]) -> list[Any]:
     for position, value in static:
         args.insert(position, value)
     return args
+
+
+def called(what: str, function: Any, args: Sequence[Any]) -> Any:
+    """What a rule of the user's returns; where it touches a traced value that it was not given, the error says so."""
+    try:
+        return function(*args)
+    except errors.UnexpectedTracerError as error:
+        error.add_note(
+            f"This is in {name_of(function)}, the {what}. Such a function is given what is differentiated as its arguments and "
+            "residuals: make what it closes over, or what stands in nondiff_argnums, an argument if it may be traced."
+        )
+        raise
 
 
 def as_program(params: dict[str, Any], operands: tuple[Any, ...], kind: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -191,7 +203,12 @@ class CustomFunction:
         args = _positional(self.signature, args, kwargs, self.fun)
         count = len(args)
         positions = {n + count if n < 0 else n for n in self.nondiff_argnums}
-        static = [(i, args[i]) for i in sorted(positions) if i < count]
+        if beyond := [n for n in self.nondiff_argnums if not -count <= n < count]:
+            raise IndexError(
+                f"{name_of(self.fun)} has nondiff_argnums={self.nondiff_argnums}, but was called with {count} arguments: "
+                f"there is none at {beyond[0]}. Give the positions of arguments that are not differentiated."
+            )
+        static = [(i, args[i]) for i in sorted(positions)]
         for i, value in static:
             if isinstance(value, Tracer) and not self.traced_statics:
                 raise errors.UnexpectedTracerError(

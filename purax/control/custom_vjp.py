@@ -18,6 +18,7 @@ from purax.control.custom_rules import (
     Rule,
     SymbolicZero,
     as_program,
+    called,
 )
 from purax.core.axes import Axis
 from purax.core.hooks import hooks
@@ -48,7 +49,7 @@ class _VjpRule(Rule):
         given = primals
         if self.symbolic:
             given = [CustomVJPPrimal(p, m) for p, m in zip(primals, perturbed, strict=True)]
-        result = self.forward(*self.flat.arguments(given))
+        result = called(f"custom VJP fwd rule of {self.flat.__name__}", self.forward, self.flat.arguments(given))
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise TypeError(
                 f"Custom VJP fwd rule {name_of(self.forward)} for function {self.flat.__name__} must produce a pair (list or tuple of length two) "
@@ -99,9 +100,9 @@ class _VjpRule(Rule):
                 else float0_zeros(a.shape)
                 for c, a in zip(cotangents, out_avals, strict=True)
             ]
-        out = self.backward(
-            *[v for _, v in self.flat.static], residuals.unflatten(values), residuals.out_tree.unflatten(given)
-        )
+        args = [v for _, v in self.flat.static]
+        args += [residuals.unflatten(values), residuals.out_tree.unflatten(given)]
+        out = called(f"custom VJP bwd rule of {self.flat.__name__}", self.backward, args)
         return self._flat_cotangents(out, in_avals)
 
     def _flat_cotangents(self, out: Any, in_avals: Sequence[Any]) -> list[Any]:

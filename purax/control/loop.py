@@ -168,13 +168,13 @@ def _known(what: str, value: Any) -> None:
         )
 
 
-def _scan_length(xs_flat: Sequence[Any], length: Any, xs: Any) -> int:
+def _scan_length(xs_flat: Sequence[Any], length: Any, xs: Any, what: str = "scan") -> int:
     names = ["xs" + tree.keystr(p) for p, _ in tree.leaves_with_path(xs)]
     sizes = []
     for name, x in zip(names, xs_flat, strict=True):
         aval = aval_of(x)
         if aval.ndim == 0:
-            raise ValueError(f"scan got value with no leading axis to scan over: {name} has shape ().")
+            raise ValueError(f"{what} got value with no leading axis to scan over: {name} has shape ().")
         sizes.append(aval.shape[0])
     if length is not None:
         _known("length", length)
@@ -188,10 +188,11 @@ def _scan_length(xs_flat: Sequence[Any], length: Any, xs: Any) -> int:
             raise ValueError(f"scan got `length` argument of {length} which disagrees with leading axis sizes {sizes}.")
         return length
     if not sizes:
-        raise ValueError("scan got no values to scan over and `length` not provided.")
+        missing = " and `length` not provided" if what == "scan" else ""
+        raise ValueError(f"{what} got no values to scan over{missing}.")
     if len(set(sizes)) > 1:
         rows = ", ".join(f"{n}: {s}" for n, s in zip(names, sizes, strict=True))
-        raise ValueError(f"scan got values with different leading axis sizes: {rows}.")
+        raise ValueError(f"{what} got values with different leading axis sizes: {rows}.")
     return sizes[0]
 
 
@@ -572,10 +573,18 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     Returns
     -------
     pytree of arrays [length, ...]
+
+    Raises
+    ------
+    ValueError
+        Arrays without a leading axis or with leading axes of several sizes, no arrays, or a `batch_size` that is negative.
     """
+    leaves, treedef = tree.flatten(xs)
+    _scan_length(leaves, None, xs, "map")
+    if batch_size is not None and not (isinstance(batch_size, (int, np.integer)) and batch_size >= 0):
+        raise ValueError(f"map: batch_size must be a positive int or None, got {batch_size!r}")
     if not batch_size:
         return scan(lambda _, x: ((), f(x)), (), xs)[1]
-    leaves, treedef = tree.flatten(xs)
     mapped = vmap(f)
     return by_blocks(lambda *rows: mapped(treedef.unflatten(rows)), leaves, batch_size)
 

@@ -202,6 +202,8 @@ def checkpoint(
         return lambda f: checkpoint(f, prevent_cse=prevent_cse, static_argnums=static_argnums, policy=policy)
     if not callable(fun):
         raise TypeError(f"checkpoint: the first argument must be callable, got {fun!r}")
+    if policy is not None and not callable(policy):
+        raise TypeError(f"checkpoint: policy is a function such as those of checkpoint_policies, got {policy!r}")
     positions = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     programs: dict[Any, Any] = {}  # traced once per type of the arguments, unless traced values are captured
 

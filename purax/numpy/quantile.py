@@ -153,7 +153,9 @@ def _quantile(
     rest = tuple([i for i in range(len(shape)) if i not in axes])
     rows = _rows(a, rest, axes)
     places = ops.reshape(q, (q.aval.size,))
-    if weights is not None:
+    if not rows.aval.shape[-1]:
+        picked = ops.full((*rows.aval.shape[:-1], q.aval.size), np.nan, a.aval.dtype)
+    elif weights is not None:
         picked = _weighted(
             rows, _weight_rows(as_operand(weights), a, axis, rest, axes), convert(places, a.aval.dtype), skip_nan
         )

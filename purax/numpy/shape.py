@@ -227,7 +227,7 @@ def _new_shape(aval: Any, shape: Any) -> tuple[int, ...]:
         sizes[sizes.index(-1)] = aval.size // known if known else 0
     if math.prod(sizes) != aval.size or any(s < 0 for s in sizes):
         raise errors.ShapeError(
-            f"cannot reshape array of shape {aval.shape} (size {aval.size}) into shape {tuple(sizes)} (size {math.prod(sizes)})"
+            f"cannot reshape array of shape {aval.shape} (size {aval.size}) into shape {shape} (size {math.prod(sizes)})"
         )
     return tuple(sizes)
 

@@ -783,6 +783,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     check_arraylike("interp", x, xp, fp)
     if aval_of(xp).shape != aval_of(fp).shape or aval_of(xp).ndim != 1:
         raise ValueError("xp and fp must be one-dimensional arrays of equal size")
+    if not aval_of(xp).size:
+        raise ValueError("interp: xp and fp are empty, so there is nothing to interpolate between")
     x, xp = promote_dtypes_inexact(x, xp)
     (fp,) = promote_dtypes_inexact(fp)
     if dtypes.is_complex(x.aval.dtype):

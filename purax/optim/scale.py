@@ -134,10 +134,17 @@ def scale_by_learning_rate(learning_rate: ScalarOrSchedule, *, flip_sign: bool =
     -------
     GradientTransformation
         u' = -learning_rate * u.
+
+    Raises
+    ------
+    TypeError
+        `learning_rate` is neither.
     """
     sign = -1 if flip_sign else 1
     if callable(learning_rate):
         return scale_by_schedule(lambda count: sign * learning_rate(count))
+    if learning_rate is None or isinstance(learning_rate, str):
+        raise TypeError(f"the learning rate is a number or a schedule, got {learning_rate!r}")
     return scale(sign * learning_rate)
 
 

@@ -110,7 +110,10 @@ def _seeded(name: str, seed: Any, impl: Any) -> Any:
     if offset:
         seed = seed + offset
     if type(seed) is int and current.get() is None:
-        seed = np.int64(seed)  # raises OverflowError beyond 64 bits
+        try:
+            seed = np.int64(seed)
+        except OverflowError:
+            raise OverflowError(f"{name}: the seed {seed} has more than 64 bits; take it modulo 2**63") from None
     dtype = getattr(seed, "dtype", None)
     if type(dtype) is dtypes.KeyDtype:
         raise TypeError(f"{name} makes a key from an integer seed, and was given a key")

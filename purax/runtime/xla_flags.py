@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shlex
 
 from purax import errors
@@ -30,12 +31,18 @@ def check() -> None:
         except OSError as error:
             why = f"It does not begin with '-', so XLA takes it for the name of a file with flags ({error.strerror})."
             raise errors.SettingValueError(_explain(text, why)) from None
-    for word in shlex.split(text):
-        name = word.partition("=")[0]
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise errors.SettingValueError(_explain(text, f"It cannot be cut into words: {error}.")) from None
+    for word in words:
+        name, _, value = word.partition("=")
         if not name.startswith("--"):
             raise errors.SettingValueError(_explain(word, "XLA's flags are written --name=value."))
         if not _jaxlib.has_flag(name.removeprefix("--")):
             raise errors.SettingValueError(_explain(name, f"jaxlib {_jaxlib.VERSION} has no such flag."))
+        if name == "--xla_force_host_platform_device_count" and not re.fullmatch("0*[1-9][0-9]*", value):
+            raise errors.SettingValueError(_explain(word, "The number of devices is a positive integer."))
 
 
 def _explain(word: str, why: str) -> str:

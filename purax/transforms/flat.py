@@ -147,7 +147,7 @@ def like(wrapper: Any, fun: Any, transform: str) -> Any:
     return wrapper
 
 
-def check_arrays(what: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]]) -> None:
+def check_arrays(what: str, leaves: Sequence[Any], names: Callable[[], Sequence[str]], role: str = "argument") -> None:
     """Check that leaves are arrays.
 
     Parameters
@@ -157,6 +157,8 @@ def check_arrays(what: str, leaves: Sequence[Any], names: Callable[[], Sequence[
     leaves : sequence
     names : callable
         Gives the path of each.
+    role : {"argument", "output"}
+        What they are of the function.
 
     Raises
     ------
@@ -171,9 +173,9 @@ def check_arrays(what: str, leaves: Sequence[Any], names: Callable[[], Sequence[
         except TypeError:
             raise errors.NonArrayArgumentError(
                 errors.explain(
-                    f"{what}: argument {names()[i]} is {leaf!r} of type {type(leaf).__name__}, which is not a valid array type",
-                    "arguments of transformed functions are arrays, scalars, or pytrees of them",
-                    "convert it, close over it, or mark it static",
+                    f"{what}: {role} {names()[i]} is {leaf!r} of type {type(leaf).__name__}, which is not a valid array type",
+                    f"{role}s of transformed functions are arrays, scalars, or pytrees of them",
+                    "convert it, close over it, or mark it static" if role == "argument" else "return arrays only",
                 )
             ) from None
 

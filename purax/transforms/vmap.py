@@ -313,6 +313,8 @@ def vmap(
             args, kwargs = treedef.unflatten(lanes)
             outs, structure = tree.flatten(fun(*args, **kwargs))
             structures.append(structure)
+            paths = lambda: [tree.keystr(p) for p, _ in tree.leaves_with_path(structure.unflatten(range(len(outs))))]
+            check_arrays(f"vmap({name})", outs, paths, "output")
             return outs
 
         flat.__name__ = name

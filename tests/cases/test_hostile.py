@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import purax
-from purax import errors, lax
+from purax import errors, lax, linen, optim, random
 from purax import numpy as pnp
 
 
@@ -81,3 +81,77 @@ def test_a_size_that_no_machine_can_count_is_an_error_not_an_abort(make):
 def test_the_image_functions_leave_numpy_alone():
     assert purax.image.resize(pnp.ones((2, 2)), (4, 4), "nearest").shape == (4, 4)
     np.testing.assert_array_equal(pnp.resize(pnp.arange(3), (4,)), np.resize(np.arange(3), (4,)))
+
+
+@pytest.mark.parametrize(
+    ("use", "kind", "text"),
+    [
+        (lambda f: lax.map(f, {"a": pnp.arange(4.0), "b": pnp.arange(6.0)}, batch_size=2), ValueError, r"xs\['b'\]: 6"),
+        (lambda f: lax.map(f, 3.0, batch_size=2), ValueError, "xs has shape"),
+        (lambda f: lax.map(f, None, batch_size=2), ValueError, "map got no values"),
+        (lambda f: lax.map(f, pnp.ones(3), batch_size=-1), ValueError, "batch_size must be"),
+        (lambda f: lax.map(f, pnp.ones(3), batch_size=2.0), ValueError, "batch_size must be"),
+        (lambda f: lax.associative_scan(lambda a, b: (a + b).sum(), pnp.ones((4, 2))), ValueError, "elementwise along"),
+        (lambda f: lax.switch(0, f), TypeError, "sequence of callables"),
+        (lambda f: purax.checkpoint(f, policy="everything"), TypeError, "checkpoint_policies, got 'everything'"),
+        (lambda f: purax.vmap(lambda x: {"name": "a"})(pnp.ones(3)), TypeError, r"output \['name'\] is 'a'"),
+    ],
+)
+def test_a_mistake_in_control_flow_is_named(use, kind, text):
+    with pytest.raises(kind, match=text):
+        use(lambda x: x)
+
+
+def test_the_place_of_an_argument_that_is_not_there_is_named():
+    f = purax.custom_jvp(lambda x: x, nondiff_argnums=4)
+    f.defjvp(lambda n, primals, tangents: (primals, tangents))
+    with pytest.raises(IndexError, match="called with 1 argument"):
+        f(1.0)
+
+
+def test_a_custom_rule_that_closes_over_a_traced_value_is_named():
+    @purax.custom_vjp
+    def f(y):
+        return y
+
+    def outer(x):
+        f.defvjp(lambda y: (y, None), lambda _, ct: (ct * x,))
+        return f(3.0 * x)
+
+    with pytest.raises(errors.UnexpectedTracerError) as failure:
+        purax.grad(outer)(2.0)
+    assert "bwd rule of f" in "".join(failure.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    ("use", "kind", "text"),
+    [
+        (lambda: pnp.ones(6).reshape(4, -1), errors.ShapeError, r"into shape \(4, -1\)"),
+        (lambda: pnp.interp(0.5, pnp.zeros(0), pnp.zeros(0)), ValueError, "xp and fp are empty"),
+        (lambda: random.key(2**64), OverflowError, "the seed 18446744073709551616"),
+        (lambda: linen.Dense(2).init(random.key(0), 1.0), ValueError, "last axis"),
+        (lambda: linen.Sequential([linen.Dense]), ValueError, r"layers\[0\] is the class Dense"),
+        (lambda: optim.adam("fast"), TypeError, "learning rate is a number or a schedule, got 'fast'"),
+        (lambda: optim.sgd(None), TypeError, "got None"),
+    ],
+)
+def test_a_mistake_with_arrays_and_layers_is_named(use, kind, text):
+    with pytest.raises(kind, match=text):
+        use()
+
+
+@pytest.mark.parametrize("of", [pnp.median, pnp.nanmedian, lambda x, axis: pnp.quantile(x, 0.3, axis)])
+def test_a_quantile_of_nothing_is_nan_as_a_mean_is(of):
+    np.testing.assert_array_equal(of(pnp.zeros((0, 2)), axis=0), [np.nan, np.nan])
+    assert of(pnp.zeros((2, 0)), axis=0).shape == (0,)
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_a_scanned_layer_may_see_no_steps(split):
+    axes = {"variable_axes": {"params": 0}} if split else {"variable_broadcast": "params"}
+    scanned = linen.scan(linen.GRUCell, split_rngs={"params": split}, **axes)(4)
+    (carry, ys), variables = scanned.init_with_output(random.key(0), pnp.ones(4), pnp.ones((0, 3)))
+    np.testing.assert_array_equal(carry, np.ones(4))
+    assert ys.shape == (0, 4)
+    shapes = {x.shape for x in purax.tree.leaves(variables)}
+    assert (4, 4) in shapes if not split else (0, 4, 4) in shapes

@@ -188,6 +188,17 @@ def test_arguments_that_are_no_arrays_stay_what_they_are():
     assert purax.jit(f, static_argnums=(0, 1))(False, "ab", -1.0)[1] == (-1, 2)
 
 
+def test_a_python_float_is_checked_as_an_array_is():
+    error, out = checkify.checkify(lambda x: x / 0, errors=checkify.div_checks)(1.0)
+    assert "division by zero" in error.get()
+    assert out == np.inf
+
+
+def test_a_word_is_no_set_of_kinds():
+    with pytest.raises(TypeError, match="checkify.all_checks"):
+        checkify.checkify(lambda x: x, errors="all")
+
+
 def test_many_devices_report_the_first_that_failed():
     f = purax.pmap(lambda x: positive(1 / x), devices=purax.devices()[:4])
     error, _ = checkify.checkify(f, errors=checkify.all_checks)(np.array([1.0, 2, 0, 0]))

@@ -98,6 +98,15 @@ def test_an_event_is_not_searched_for_where_the_derivative_is_nan():
 
 
 @BOTH
+@pytest.mark.parametrize("start", [1.0, np.nan, np.inf])
+def test_a_slope_that_is_not_finite_ends_the_integration(options, start):
+    solve = purax.jit(lambda y, bad: odeint(lambda y, t: y * bad, y, pnp.array([0.0, 1.0]), **LOOSE, **options))
+    out = solve(start, np.nan if start == 1.0 else 1.0)
+    np.testing.assert_array_equal(out[0], start)
+    assert not np.isfinite(out[1])
+
+
+@BOTH
 def test_lanes_of_vmap_go_their_own_way(options):
     t = pnp.linspace(0, 1, 4)
     rates = pnp.array([0.5, 2.0, 30.0])
@@ -231,8 +240,22 @@ UNIT = pnp.array([0.0, 1.0])
         (lambda: odeint(lambda y, t, a: y, 1.0, UNIT, "text"), errors.NonArrayArgumentError, "args"),
         (lambda: odeint(lambda y, t: y, 1.0, UNIT, derivative="exact"), ValueError, "'adjoint' or 'direct'"),
         (lambda: odeint(lambda y, t: y, 1.0, UNIT, derivative="direct"), ValueError, "max_steps"),
+        (lambda: odeint(lambda y, t: y, 1.0, UNIT, rtol=-1.0), ValueError, "rtol must not be negative"),
+        (lambda: odeint(lambda y, t: y, 1.0, UNIT, rtol=0.0, atol=0.0), ValueError, "both 0"),
+        (lambda: odeint_event(lambda y, t: y, lambda y, t: y, 1.0, UNIT, hmax=np.nan), ValueError, "hmax"),
     ],
-    ids=["integer-times", "matrix-of-times", "wrong-size", "complex-rate", "text", "derivative", "no-steps"],
+    ids=[
+        "integer-times",
+        "matrix-of-times",
+        "wrong-size",
+        "complex-rate",
+        "text",
+        "derivative",
+        "no-steps",
+        "rtol",
+        "exact",
+        "hmax",
+    ],
 )
 def test_mistakes_are_named(call, error, words):
     with pytest.raises(error, match=words):

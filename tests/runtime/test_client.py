@@ -67,6 +67,8 @@ def test_the_default_device_follows_the_context(choose):
         ("-xla_dump_hlo_as_text", "'-xla_dump_hlo_as_text'"),
         ("--xla_dump_hlo_as_text stray", "'stray'"),
         ("no_such_file", "'no_such_file'"),
+        ("--xla_force_host_platform_device_count=0", "'--xla_force_host_platform_device_count=0'"),
+        ("--xla_dump_to='", '"--xla_dump_to=\'"'),
     ],
 )
 def test_flags_that_xla_would_end_the_process_for_are_named(flags, named):

@@ -33,6 +33,7 @@ import numpy as np
 from purax import dtypes
 from purax import numpy as pnp
 from purax.control.loop import scan
+from purax.core.trace import is_tracer
 
 __all__ = ["Limits", "Rate", "State", "Step", "attempt", "begin", "interpolate", "moves", "step"]
 
@@ -64,6 +65,25 @@ class Limits(NamedTuple):
     atol: Any
     steps: Any
     length: Any
+
+    def checked(self) -> Limits:
+        """These limits.
+
+        Raises
+        ------
+        ValueError
+            A known limit leaves no step that could be taken.
+        """
+        known = {"rtol": self.rtol, "atol": self.atol, "mxstep": self.steps, "hmax": self.length}
+        known = {name: value for name, value in known.items() if not is_tracer(value)}
+        for name, value in known.items():
+            if not np.all(np.asarray(value) >= 0):
+                raise ValueError(f"odeint: {name} must not be negative or NaN, got {value}")
+        if "rtol" in known and "atol" in known and not (np.any(self.rtol) or np.any(self.atol)):
+            raise ValueError(
+                "odeint: rtol and atol are both 0, and no step is without error. Give one that is positive."
+            )
+        return self
 
 
 class Step(NamedTuple):
@@ -145,6 +165,8 @@ def begin(rate: Rate, t: Any, y: list[Any], sign: Any, limits: Limits) -> State:
     # a step that does not move the time would end the integration
     least = 16 * float(dtypes.finfo(t.dtype).eps) * pnp.abs(t)
     length = pnp.minimum(pnp.maximum(pnp.minimum(100 * short, longer), least), limits.length).astype(t.dtype)
+    # where the slope is not finite, a short step is tried, and shorter ones: they end, and a length that is NaN never does
+    length = pnp.where(pnp.isnan(length), pnp.minimum(pnp.maximum(tiny, least), limits.length).astype(t.dtype), length)
     zeros = [pnp.zeros_like(x) for x in y]
     return State(t, y, slope, length, Step(t, pnp.zeros_like(t), [y, zeros, zeros, zeros, zeros]))
 

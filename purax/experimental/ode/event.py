@@ -84,6 +84,7 @@ def odeint_event(
         "derivative": derivative,
         "max_steps": max_steps,
     }
+    Limits(rtol, atol, mxstep, hmax).checked()
     problem = Problem(func, y0, t, args)
     start = problem.tree.unflatten(problem.leaves)
     converted, captured = closure_convert(event, start, problem.t[0], *args)

@@ -83,7 +83,7 @@ def odeint(
     if derivative not in {"adjoint", "direct"}:
         raise ValueError(f"odeint: derivative must be 'adjoint' or 'direct', got {derivative!r}")
     problem = Problem(func, y0, t, args)
-    limits = Limits(rtol, atol, mxstep, hmax)
+    limits = Limits(rtol, atol, mxstep, hmax).checked()
     if derivative == "direct":
         if max_steps is None:
             raise ValueError(

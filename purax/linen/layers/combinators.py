@@ -37,6 +37,9 @@ class Sequential(Module):
         """Check the layers."""
         if not isinstance(self.layers, Sequence):
             raise ValueError(f"layers must be a sequence, got {type(self.layers).__name__}.")
+        for i, layer in enumerate(self.layers):
+            if isinstance(layer, type):
+                raise ValueError(f"layers are modules or functions, but layers[{i}] is the class {layer.__name__}.")
         super().__post_init__()
 
     @compact

@@ -75,6 +75,8 @@ class Dense(Module):
     @compact
     def __call__(self, inputs: Any) -> Any:
         """Map `inputs`, shape (..., n), to shape (..., features)."""
+        if not pnp.ndim(inputs):
+            raise ValueError("Dense maps the last axis of its input, and was given a scalar: it has none.")
         kernel = self.param("kernel", self.kernel_init, (pnp.shape(inputs)[-1], self.features), self.param_dtype)
         bias = self.param("bias", self.bias_init, (self.features,), self.param_dtype) if self.use_bias else None
         inputs, kernel, bias = self.promote_dtype(inputs, kernel, bias, dtype=self.dtype)

@@ -287,13 +287,18 @@ def _invariants(
         return shared_out, tree.map(lambda axis, y: y if axis is broadcast else (), out_axes, ys)
 
     lanes = tree.map(lambda leaf: pnp.asarray(leaf)[None], state)
-    first = tree.map(lambda x: x[:1], xs)
+    first = tree.map(_first_row, xs)
     try:
         return vmap_arrays(constant_part, in_axes=0, out_axes=None, axis_size=1)(lanes, first)
     except ValueError as error:
         if "out_axes" not in str(error):
             raise
         raise errors.BroadcastVariableError from error
+
+
+def _first_row(x: Any) -> Any:
+    """The first row, with its axis; of no rows, one that holds nothing: what depends on it is refused."""
+    return x[:1] if x.shape[0] else pnp.zeros((1, *x.shape[1:]), x.dtype)
 
 
 def remat_scan(
