@@ -21,6 +21,7 @@ from purax.core.primitive import Primitive
 from purax.core.trace import Tracer, aval_of
 from purax.primitives import cast, comparison, elementwise, reduction, shape
 from purax.primitives.base import is_linear, zeros_of
+from purax.primitives.target import platform_index_p
 from purax.transforms.flat import name_of
 from purax.transforms.jvp import jvp_jaxpr
 from purax.transforms.transpose import linearize_jaxpr, transpose_jaxpr
@@ -176,6 +177,9 @@ class Cond(Primitive):
         index, *operands = ins
         if not outs and not any(j.effects for j in branches):
             return []
+        known = b.splat(index)
+        if known is not None:  # such as the number of the platform: what is for others need not exist on this one
+            return b.jaxpr(branches[int(np.clip(known, 0, len(branches) - 1))], operands)
         regions = ", ".join([b.block((), lambda inner, j=j: inner.jaxpr(j, operands)) for j in branches])
         types = ", ".join(a.hlo for a in outs)
         return b.emit_many(f'"stablehlo.case"({index}) ({regions}) : (tensor<i32>) -> ({types})', outs)
@@ -329,30 +333,35 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
 def platform_dependent(
     *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
 ) -> Any:
-    """Run the function given for the CPU (`cpu=`), else `default`.
+    """Run the function that is given for the platform that the program is compiled for.
+
+    Functions for other platforms are traced, but not compiled: they may call what this platform lacks.
 
     Parameters
     ----------
     args : pytrees of arrays
     default : callable, optional
+        For platforms that none is given for.
     per_platform : callable
-        By name of the platform, such as `cuda=` or `tpu=`; only `cpu=` is looked at.
+        By name of the platform: `cpu`, `cuda`, `rocm`, `tpu`, or `gpu` for both `cuda` and `rocm`.
 
     Returns
     -------
-    what the function returns
+    what the function returns; all must return one type
 
     Raises
     ------
     NotImplementedError
-        Neither is given.
+        None is given for the platform; compiled programs tell when they are compiled.
+    TypeError
+        The functions return different types.
     """
-    chosen = per_platform.get("cpu", default)
-    if chosen is None:
-        raise NotImplementedError(
-            f"platform_dependent: no function for platform 'cpu' among {sorted(per_platform)} and no default"
-        )
-    return chosen(*args)
+    names = tuple(per_platform)
+    every = per_platform if default is None else {**per_platform, "default": default}
+    index = platform_index_p.bind1(platforms=names, default=default is not None)
+    if not isinstance(index, Tracer):
+        return [*every.values()][int(index)](*args)
+    return _choose("platform_dependent", index, [*every.values()], args, [*every])
 
 
 def _scalar_of(x: Any, what: str, role: str) -> Any:

@@ -423,10 +423,7 @@ def _export(traced: Any, platforms: tuple[str, ...], checks: tuple[DisabledSafet
     structure = tree.structure((tuple(a for i, a in enumerate(args) if i not in static), kwargs))
     plan = traced._function.plan(call, program)
     devices = () if plan.how.mesh is None else plan.how.placement.devices
-    modules = {
-        name: _text(program, traced.fun_name, "gpu" if name in ("cuda", "rocm") else name, devices)
-        for name in platforms
-    }
+    modules = {name: _text(program, traced.fun_name, name, devices) for name in platforms}
     _check_targets(modules, checks)
     exported = Exported(
         traced.fun_name, structure, tuple(traced.in_avals), traced.out_tree, tuple(traced.out_avals), platforms, modules, checks,
@@ -449,7 +446,7 @@ def _text(program: Any, name: str, platform: str, devices: Sequence[Any]) -> str
         jaxpr = hooks.physicalize(jaxpr)
     consts = [as_array(random_bits.random_unwrap(c) if _is_key(c.aval) else c) for c in map(as_array, program.consts)]
     module = Module(devices)
-    module.platform = platform
+    module.target = platform
     builder = Builder(module, scope=f"jit({name})/")
     with writing():
         arguments = [Value(f"%arg{i}", v.aval) for i, v in enumerate(jaxpr.invars[len(consts) :])]

@@ -72,12 +72,17 @@ class Module:
         self.channels = 0
         self.uses_lapack = False
         self.splats: dict[str, np.ndarray] = {}  # the element of values that are known to be one number everywhere
-        self.platform = "cpu"
+        self.target = "cpu"
 
     def fresh(self) -> str:
         """A new value name."""
         self.count += 1
         return f"%{self.count}"
+
+    @property
+    def platform(self) -> str:
+        """The kind of platform that the text is for: `cpu`, `gpu` or `tpu`; `target` tells `cuda` and `rocm` apart."""
+        return "gpu" if self.target in ("cuda", "rocm") else self.target
 
     def unique(self, name: str) -> str:
         """A function name not used yet, made of letters that StableHLO takes."""

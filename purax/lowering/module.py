@@ -40,7 +40,7 @@ def lower(
     shardings, out_shardings : sequences of NamedSharding or None
         How arguments and results are spread; None leaves it to the partitioner.
     platform : str
-        "cpu", "gpu" or "tpu": some operations have a form of their own there.
+        "cpu", "cuda", "rocm", "tpu": some operations have a form of their own there.
     jaxpr : Jaxpr
     name : str
         Of the function, for profiles.
@@ -50,7 +50,7 @@ def lower(
     Lowered
     """
     module = Module(devices)
-    module.platform = platform
+    module.target = platform
     attributes = _attributes(module, jaxpr.invars, donated, shardings)
     out_attributes = _attributes(module, jaxpr.outvars, (), out_shardings)
     main = function_text(module, jaxpr, "main", f"jit({name})/", "public", attributes, out_attributes)

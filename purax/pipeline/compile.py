@@ -112,10 +112,8 @@ def lower_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Lowered:
 def _platform(how: Compilation) -> str:
     """Platform of the devices; asked for without starting a backend where only a CPU can be had."""
     if how.placement is not None:
-        name = how.placement.devices[0].platform
-    else:
-        name = "cpu" if client.is_cpu_default() else client.default_backend()
-    return "gpu" if name in ("cuda", "rocm") else str(name)
+        return client.platform_of(how.placement.devices[0])
+    return "cpu" if client.is_cpu_default() else client.backend().name
 
 
 def warn_of_unusable(in_avals: Sequence[Any], out_avals: Sequence[Any], donated: Sequence[bool]) -> None:

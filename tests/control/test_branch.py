@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import purax
-from purax import errors, lax
+from purax import errors, export, lax
 from purax import numpy as pnp
 
 BRANCHES = [lambda x: pnp.sin(x).sum(), lambda x: (x * x).sum(), lambda x: x[0] * 0.0 + 3.0]
@@ -113,3 +113,30 @@ def test_none_is_an_operand_like_any_other():
     assert lax.cond(True, lambda x: x is None, lambda x: False, operand=None)
     assert lax.switch(1, [lambda x: False, lambda x: x is None], operand=None)
     assert lax.cond(False, lambda: 1, lambda: 2) == 2
+
+
+def _by_platform(x):
+    return lax.platform_dependent(x, cpu=pnp.sin, cuda=pnp.cos, default=pnp.tanh)
+
+
+def test_a_function_is_chosen_by_the_platform_of_the_program():
+    x = np.float32([0.3, 0.7])
+    for run in (_by_platform, purax.jit(_by_platform), purax.vmap(_by_platform)):
+        np.testing.assert_allclose(run(x), np.sin(x), rtol=1e-6)
+    np.testing.assert_allclose(purax.grad(lambda x: _by_platform(x).sum())(x), np.cos(x), rtol=1e-6)
+    np.testing.assert_allclose(purax.jit(purax.grad(lambda x: _by_platform(x).sum()))(x), np.cos(x), rtol=1e-6)
+
+
+def test_only_the_function_of_the_platform_is_compiled():
+    texts = export.export(purax.jit(_by_platform), platforms=("cpu", "cuda", "tpu"))(np.float32(1)).modules
+    found = {
+        name: [op for op in ("sine", "cosine", "tanh") if f"stablehlo.{op} " in text] for name, text in texts.items()
+    }
+    assert found == {"cpu": ["sine"], "cuda": ["cosine"], "tpu": ["tanh"]}
+
+
+def test_a_platform_without_a_function_is_an_error():
+    run = lambda x: lax.platform_dependent(x, tpu=pnp.sin, gpu=pnp.cos)
+    for call in (run, purax.jit(run)):
+        with pytest.raises(NotImplementedError, match="no function for the platform 'cpu' among tpu, gpu"):
+            call(1.0)

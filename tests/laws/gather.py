@@ -70,6 +70,7 @@ WITHOUT_SAMPLES: dict[str, str] = dict.fromkeys(
     "dimension": "its value is known when an exported program is called",
     "exported": "its program is text",
     "name": "means something to checkpoint policies only",
+    "platform_index": "its value is known when a program is compiled, see tests/control/test_branch.py",
     "rng_bit_generator": "its bits are the platform's choice",
     "rng_uniform": "its numbers are the platform's choice",
     "sharding_constraint": "means something on a mesh only",
