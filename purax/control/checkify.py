@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,12 @@ from purax import config, errors, tree
 from purax.control.check import CODE, Table, bind_check, check_p, exception_of, reporting
 from purax.control.discharge import discharge
 from purax.control.instrument import instrument
+from purax.control.ref_scope import take
 from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import open_constants
 from purax.core.stage import stage
-from purax.core.trace import aval_of
+from purax.core.trace import aval_of, current
 from purax.primitives.base import zeros_of
 from purax.transforms.flat import like, name_of
 
@@ -125,11 +126,13 @@ def checkify(fun: Callable[..., Any], errors: frozenset[ErrorCategory] = user_ch
 
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         out_tree: Any = None
+        taken: Any = None
         # What is no array, or concrete, stays what it is inside, but for floats: Python's own operations on them raise.
         args, kwargs = tree.map(lambda x: hooks.as_array(x) if type(x) in (float, complex) else x, (args, kwargs))
 
         def flat() -> list[Any]:
-            nonlocal out_tree
+            nonlocal out_tree, taken
+            taken = take(current.get())
             outs, out_tree = tree.flatten(fun(*args, **kwargs))
             return outs
 
@@ -139,8 +142,14 @@ def checkify(fun: Callable[..., Any], errors: frozenset[ErrorCategory] = user_ch
         finally:
             reporting.reset(token)
         program, table = discharge(instrument(jaxpr, kinds))
-        results = eval_jaxpr(program, (), *consts)
-        count = len(jaxpr.outvars)
+        cells = taken.cells()
+        count, end = len(jaxpr.outvars) - len(cells), len(jaxpr.outvars)
+
+        def run(held: Sequence[Any]) -> list[Any]:
+            outs = eval_jaxpr(program, (), *consts, *held)
+            return [*outs[:count], *outs[end:], *outs[count:end]]
+
+        results = cells.through((program,), run)
         return Error(results[count], results[count + 1 :], table), out_tree.unflatten(results[:count])
 
     return like(checked, fun, "checkify")

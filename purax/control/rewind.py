@@ -74,8 +74,9 @@ class Rewound(LinearCall):
         count = 1 + len(consts) + len(carried)
         avals = [a for a, m in zip(body.out_avals, carried, strict=True) if m]
         given = [zeros_of(a) if c is None else c for c, a in zip(cotangents, avals, strict=True)]
-        program = _rewinding(body, consts, carried, params["limit"], aval_of(operands[0]))
-        results = jit_p.bind(*operands[:count], *given, jaxpr=program, name=params["name"], inline=False)
+        program, cells = _rewinding(body, consts, carried, params["limit"], aval_of(operands[0]))
+        call = {"jaxpr": program, "name": params["name"], "inline": False}
+        results = cells.through((program,), lambda held: jit_p.bind(*operands[:count], *given, *held, **call))
         found = [r if is_linear(x) else None for r, x in zip(results, operands[count:], strict=True)]
         return (*[None] * count, *found)
 
@@ -156,15 +157,33 @@ def counted(
     )
 
 
-def _rewinding(body: Jaxpr, consts: tuple[bool, ...], carried: tuple[bool, ...], limit: int, steps: Any) -> Jaxpr:
-    """The program `(steps, constants, values, cotangents) -> (cotangents of constants, cotangents of values)`."""
+def _rewinding(
+    body: Jaxpr, consts: tuple[bool, ...], carried: tuple[bool, ...], limit: int, steps: Any
+) -> tuple[Jaxpr, Any]:
+    """The program `(steps, constants, values, cotangents) -> (cotangents of constants, cotangents of values)`.
+
+    Last among inputs and outputs is what references hold, which come second (see `ref_scope.Cells`).
+    """
     key = ("rewinding", consts, carried, limit, steps)
     found = body.derived.get(key)
     if found is None:
-        cotangents = [a for a, m in zip(body.out_avals, carried, strict=True) if m]
+        _, _, cells = _derivative(body, consts, carried)
+        cotangents = [*[a for a, m in zip(body.out_avals, carried, strict=True) if m], *cells.avals()]
         rewinder = _Rewinder(body, consts, carried, limit)
-        found = body.derived[key] = build(rewinder, [steps, *body.in_avals, *cotangents], f"{body.name} rewound")
+        program = build(rewinder, [steps, *body.in_avals, *cotangents], f"{body.name} rewound")
+        found = body.derived[key] = program, cells
     return found
+
+
+def _derivative(body: Jaxpr, consts: tuple[bool, ...], carried: tuple[bool, ...]) -> tuple[Any, Jaxpr, Any]:
+    """The body split for reverse mode, its linear part transposed, and the references that this touches."""
+    mask = (*consts, *carried)
+    parts = linearize_jaxpr(body, mask, carried)
+    linear = (*[False] * len(parts.residuals), *[True] * sum(mask))
+    transposed, _, cells = transpose_jaxpr(
+        parts.linear, linear, tuple([True] * sum(carried)), tuple([True] * sum(mask))
+    )
+    return parts, transposed, cells
 
 
 class _Rewinder:
@@ -219,16 +238,11 @@ class _Rewinder:
         return _repeat(steps, limit, lambda _, *now: eval_jaxpr(self.body, (), *self.fixed, *now), values)
 
     def _step_back(self, values: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
-        """The derivative of the body, transposed."""
-        mask = (*self.consts, *self.carried)
-        parts = linearize_jaxpr(self.body, mask, self.carried)
+        """The derivative of the body, transposed; what references hold follows the cotangents."""
+        parts, transposed, _ = _derivative(self.body, self.consts, self.carried)
         inputs = (*self.fixed, *values)
         residuals = parts.pick(inputs, eval_jaxpr(parts.forward, (), *inputs))
-        linear = (*[False] * len(residuals), *[True] * sum(mask))
-        everything = tuple([True] * sum(mask))
         n = sum(self.consts)
-        transposed, _, cells = transpose_jaxpr(parts.linear, linear, tuple([True] * sum(self.carried)), everything)
-        cells.refuse("a loop whose number of steps is not known")
         found = eval_jaxpr(transposed, (), *residuals, *cotangents[n:])
         sums = [elementwise.add_p.bind1(s, c) for s, c in zip(cotangents[:n], found[:n], strict=True)]
         return [*sums, *found[n:]]

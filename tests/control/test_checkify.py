@@ -229,3 +229,16 @@ def test_integers_divided_by_zero_are_told():
     purax.config.update("automatic_checks", ("div",))
     with pytest.raises(errors.DivisionCheckError, match="division by zero"):
         purax.jit(lambda x, y: x % y)(5, 0)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, purax.jit], ids=["eager", "jit"])
+def test_what_is_checked_may_write_references(transform):
+    ref = purax.new_ref(1.0)
+
+    def fun(x):
+        ref[...] *= x
+        check(ref[...] > 0, "got {}", ref[...])
+
+    checked = transform(checkify.checkify(fun))
+    assert checked(2.0)[0].get() is None and "got -2.0" in checked(-1.0)[0].get()
+    assert float(ref[...]) == -2

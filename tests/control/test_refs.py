@@ -199,9 +199,20 @@ def test_backward_rules_write_references_inside_of_programs(kind, outer):
         np.testing.assert_allclose(ref[...], want * np.cos(np.sin(1.0)), rtol=1e-6)
 
 
-def test_a_scan_pulled_back_writes_a_reference_once_per_step():
+LOOPS = {
+    "scan": lambda step, x, n: lax.scan(lambda c, _: (step(c), None), x, None, 3)[0],
+    "fori": lambda step, x, n: lax.fori_loop(0, n, lambda i, c: step(c), x),
+    "while": lambda step, x, n: lax.while_loop(
+        lambda s: s[0] < n, lambda s: (s[0] + 1, step(s[1])), (0, x), max_steps=5
+    )[1],
+}
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_loop_pulled_back_writes_a_reference_once_per_step(kind):
     ref = purax.new_ref(0.0)
-    grad(lambda x: lax.scan(lambda c, _: (noting(ref, 3 * c), None), x, None, 3)[0])(1.0)
+    loop = jit(lambda x, n: LOOPS[kind](lambda c: noting(ref, 3 * c), x, n))
+    assert float(grad(loop)(1.0, 3)) == 27
     assert float(ref[...]) == 1 * 4 + 3 * 2 + 9
 
 
@@ -209,8 +220,6 @@ def test_rules_that_references_cannot_follow_say_so():
     ref = purax.new_ref(2.0)
     with pytest.raises(errors.ReferenceUseError, match="which forward mode transposes"):
         purax.jvp(jit(lambda x: noting(ref, x)), (1.0,), (1.0,))
-    with pytest.raises(errors.ReferenceUseError, match="number of steps is not known"):
-        grad(lambda x, n: jit(lambda x, n: lax.fori_loop(0, n, lambda i, x: noting(ref, x), x))(x, n))(1.0, 2)
 
     @purax.custom_vjp
     def scaled(x):
