@@ -537,7 +537,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if aval_of(xp).shape != aval_of(fp).shape or aval_of(xp).ndim != 1:
         raise ValueError("xp and fp must be one-dimensional arrays of equal size")
     x, xp = promote_dtypes_inexact(x, xp)
-    (fp,) = promote_dtypes_inexact(fp)
+    fp, _ = promote_dtypes_inexact(fp, x)  # differences of heights are of the result's dtype, too
     if dtypes.is_complex(x.aval.dtype):
         raise ValueError("purax.numpy.interp: complex x values not supported.")
     if period is not None:
