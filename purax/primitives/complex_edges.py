@@ -182,7 +182,9 @@ def atanh(re: Any, im: Any, a: Any, b: Any) -> Parts:
     far = elementwise.bitwise_or(_infinite(a), _infinite(b))
     known = elementwise.bitwise_or(far, _zero(a))
     re = _where(unknown, _where(known, with_sign_of(shape.full_like(a, 0), a), shape.full_like(a, NAN)), re)
-    im = _where(unknown, _where(_infinite(b), with_sign_of(shape.full_like(b, np.pi / 2), b), shape.full_like(b, NAN)), im)
+    im = _where(
+        unknown, _where(_infinite(b), with_sign_of(shape.full_like(b, np.pi / 2), b), shape.full_like(b, NAN)), im
+    )
     return with_sign_of(re, a), with_sign_of(im, b)
 
 

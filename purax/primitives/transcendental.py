@@ -119,7 +119,11 @@ expm1_p = Elementwise(
     lambda t, y, x: strong_mul(t, elementwise.add(y, _one(y))), edges=mended(complex_edges.expm1),
 )  # fmt: skip
 log_p = Elementwise(
-    "log", INEXACT, "stablehlo.log", widened(np.log), lambda t, y, x: strong_mul(t, elementwise.reciprocal(x)),
+    "log",
+    INEXACT,
+    "stablehlo.log",
+    widened(np.log),
+    lambda t, y, x: strong_mul(t, elementwise.reciprocal(x)),
     edges=mended(complex_edges.log),
 )
 log1p_p = Elementwise(

@@ -331,7 +331,9 @@ def _riemann_formula(s: Any) -> Any:
     for k, weight in enumerate(_alternating_weights(24)):
         total = total + weight * pnp.exp(-inner * math.log(k + 1))
     value = pnp.where(
-        large, special.zeta_p.bind1(pnp.where(large, right, 2), pnp.ones_like(s)), total / -pnp.expm1((1 - inner) * math.log(2))
+        large,
+        special.zeta_p.bind1(pnp.where(large, right, 2), pnp.ones_like(s)),
+        total / -pnp.expm1((1 - inner) * math.log(2)),
     )
     sine = pnp.sin((math.pi / 2) * pnp.fmod(pnp.where(left, s, 0), 4.0))
     sine = pnp.where(pnp.fmod(s, 2.0) == 0, 0, sine)
