@@ -113,6 +113,11 @@ def checkify(fun: Callable[..., Any], errors: frozenset[ErrorCategory] = user_ch
     -------
     callable
         May be transformed and compiled; the order with `vmap`, `jit`, `grad` is free.
+
+    Raises
+    ------
+    TypeError
+        `errors` is no set of kinds.
     """
     kinds = frozenset(errors)
     if not kinds <= all_checks:

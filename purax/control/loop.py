@@ -535,6 +535,11 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     Returns
     -------
     pytree of arrays [length, ...]
+
+    Raises
+    ------
+    ValueError
+        Leading axes differ or are missing, or `batch_size` is no positive int.
     """
     leaves, treedef = tree.flatten(xs)
     _scan_length(leaves, None, xs, "map")

@@ -134,6 +134,11 @@ def scale_by_learning_rate(learning_rate: ScalarOrSchedule, *, flip_sign: bool =
     -------
     GradientTransformation
         u' = -learning_rate * u.
+
+    Raises
+    ------
+    TypeError
+        The learning rate is None or text.
     """
     sign = -1 if flip_sign else 1
     if callable(learning_rate):

@@ -18,9 +18,7 @@ from purax.lazy import lazy
 
 _client = lazy("purax.runtime.client")  # which knows the devices, and imports this module
 
-__all__ = [
-    "AbstractMesh", "AxisType", "Mesh", "axis_text", "current_mesh", "get_abstract_mesh", "get_mesh", "set_mesh", "use_mesh",
-]  # fmt: skip
+__all__ = ["AbstractMesh", "AxisType", "Mesh", "current_mesh", "get_abstract_mesh", "get_mesh", "set_mesh", "use_mesh"]
 
 
 class AxisType(enum.Enum):
