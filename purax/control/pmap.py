@@ -44,6 +44,10 @@ class Lanes:
                 raise ValueError(
                     f"Leading axis size of input to pmapped function `{name}` must equal the number of devices passed to pmap. Got axis_size={size}, num_local_devices={len(known)}."
                 )
+            if not size:
+                raise ValueError(
+                    f"pmap({name}): the mapped axis has size 0, and each lane is a device: there is none. Use vmap."
+                )
             if size > len(known):
                 raise ValueError(
                     errors.explain(

@@ -86,7 +86,7 @@ class Module:
 
     def unique(self, name: str) -> str:
         """A function name not used yet, made of letters that StableHLO takes."""
-        base = "".join(c if c.isalnum() or c in "_." else "_" for c in name) or "f"
+        base = "".join(c if (c.isascii() and c.isalnum()) or c in "_." else "_" for c in name) or "f"
         candidate, number = base, 0
         while candidate in self.names:
             number += 1
@@ -122,11 +122,19 @@ class Module:
         lines = []
         for (source, name), number in self.locations.items():
             if source is None:
-                lines.append(f'#l{number} = loc("{name}")')
+                lines.append(f'#l{number} = loc("{_escaped(name)}")')
             else:
-                path = source[0].co_filename.replace("\\", "\\\\").replace('"', '\\"')
-                lines.append(f'#l{number} = loc("{name}"("{path}":{source_line(source)}:1))')
+                path = _escaped(source[0].co_filename)
+                lines.append(f'#l{number} = loc("{_escaped(name)}"("{path}":{source_line(source)}:1))')
         return lines
+
+
+_ESCAPES = {ord("\\"): r"\\", ord('"'): r"\"", **{code: f"\\{code:02X}" for code in (*range(32), 127)}}
+
+
+def _escaped(text: str) -> str:
+    """What stands between the quotes of a string of MLIR: names and paths may hold any character."""
+    return text.translate(_ESCAPES)
 
 
 class Builder:
@@ -344,8 +352,7 @@ def attribute(value: Any) -> str:
     if isinstance(value, float):
         return f"{_as_printed(value, np.dtype(np.float64))} : f64"
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
+        return f'"{_escaped(value)}"'
     if isinstance(value, (np.dtype, type)):
         return dtypes.HLO_NAMES[dtypes.named(value)]
     if isinstance(value, (tuple, list)):

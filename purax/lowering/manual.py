@@ -11,6 +11,7 @@ import numpy as np
 from purax.core.aval import array_aval
 from purax.lowering.emit import Builder, Value
 from purax.sharding import Mesh, PartitionSpec
+from purax.sharding.mesh import axis_text
 
 __all__ = ["ManualRegion", "axes_text", "manual_computation"]
 
@@ -112,7 +113,7 @@ def manual_computation(
     taken = [f"<@{name}, {axes_text(spec, x.aval.ndim, is_open)}>" for spec, x in zip(in_specs, ins, strict=True)]
     given = [f"<@{name}, {axes_text(spec, aval.ndim, is_open)}>" for spec, aval in zip(out_specs, outs, strict=True)]
     head = ", ".join(f"{p}: {p.hlo}" for p in pieces)
-    names = ", ".join(f'"{axis}"' for axis in axes)
+    names = ", ".join(map(axis_text, axes))
     returned = (
         f"sdy.return {', '.join(map(str, results))} : {', '.join(r.hlo for r in results)}" if results else "sdy.return"
     )
@@ -142,4 +143,4 @@ def axes_text(spec: PartitionSpec, ndim: int, is_open: bool) -> str:
     parts = [part if isinstance(part, tuple) else () if part is None else (part,) for part in spec]
     parts += [()] * (ndim - len(parts))
     more = ("?",) if is_open else ()
-    return "[" + ", ".join("{" + ", ".join([*[f'"{name}"' for name in part], *more]) + "}" for part in parts) + "]"
+    return "[" + ", ".join("{" + ", ".join([*map(axis_text, part), *more]) + "}" for part in parts) + "]"

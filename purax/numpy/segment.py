@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from purax import dtypes
+from purax import dtypes, errors
 from purax.core.hooks import hooks
 from purax.core.trace import Tracer, aval_of
 from purax.numpy.creation import placed
@@ -61,6 +61,10 @@ def _reduce(
     data, ids = pnp.asarray(data), pnp.asarray(segment_ids)
     if not dtypes.issubdtype(ids.dtype, np.integer):
         raise TypeError(f"{name}: segment_ids must be integers, got dtype {ids.dtype}")
+    if data.shape[: ids.ndim] != ids.shape:
+        raise errors.ShapeError(
+            f"{name}: each row of the data has a segment id, but the data have shape {data.shape} and segment_ids {ids.shape}"
+        )
     if num_segments is None:
         if isinstance(ids, Tracer) and ids.concrete() is None:
             raise ValueError(

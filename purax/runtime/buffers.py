@@ -141,11 +141,10 @@ def put_raw(aval: ShapedArray, value: np.ndarray, placement: Placement | None, o
         if is_local(device)
     ]
     cuts = math.prod(placement.sharding.dimension_cuts(aval.ndim))
-    if cuts in (1, len(placement.devices)):
+    if cuts == 1 or (cuts == len(placement.devices) and value.size):
         return copy(held, sharding, pieces, devices)
-    return _assemble(
-        aval, pieces, placement
-    )  # jaxlib 0.10.2 fails (bad_function_call) where pieces lie on several devices each
+    # jaxlib 0.10.2 fails (bad_function_call) where pieces lie on several devices each, and on pieces without elements
+    return _assemble(aval, pieces, placement)
 
 
 def move_raw(aval: ShapedArray, pieces: list[Any], placement: Placement) -> Any:

@@ -228,7 +228,7 @@ class Mesh(_Axes):
 
     def sdy_text(self) -> str:
         """The body of the Shardy mesh, such as ``<["x"=2, "y"=4]>``; a program numbers its devices as the grid does."""
-        axes = ", ".join(f'"{name}"={size}' for name, size in self.shape.items())
+        axes = ", ".join(f"{axis_text(name)}={size}" for name, size in self.shape.items())
         return f"<[{axes}]>"
 
     def __enter__(self) -> Mesh:
@@ -284,6 +284,12 @@ class OneDevice:
 
     def __hash__(self) -> int:
         return hash((OneDevice, self.devices[0]))
+
+
+def axis_text(name: Any) -> str:
+    """The name of an axis as programs have it, in quotes: XLA ends the process for letters that are not ASCII."""
+    letters = [c if c.isascii() and (c.isalnum() or c == "_") else f"_{ord(c):x}_" for c in str(name)]
+    return f'"{"".join(letters)}"'
 
 
 _MESHES: WeakValueDictionary[Any, Any] = WeakValueDictionary()

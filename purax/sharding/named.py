@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from purax.lazy import lazy
-from purax.sharding.mesh import AbstractMesh, Mesh, is_local, named
+from purax.sharding.mesh import AbstractMesh, Mesh, axis_text, is_local, named
 from purax.sharding.spec import UNCONSTRAINED, PartitionSpec, names_of
 
 _client = lazy("purax.runtime.client")  # which knows the devices, and imports this module
@@ -288,7 +288,7 @@ class NamedSharding(Sharding):
         """The Shardy attribute: ``#sdy.sharding<@mesh, [{"x"}, {}]>``; ``{?}`` where the partitioner may choose."""
         open_axes = [part is UNCONSTRAINED for part in self.spec] + [False] * (ndim - len(self.spec))
         axes = [
-            "{?}" if is_open else "{" + ", ".join(f'"{name}"' for name in names) + "}"
+            "{?}" if is_open else "{" + ", ".join(map(axis_text, names)) + "}"
             for names, is_open in zip(self._entries(ndim), open_axes, strict=True)
         ]
         return f"#sdy.sharding<@{mesh_name}, [{', '.join(axes)}]>"

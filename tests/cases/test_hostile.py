@@ -130,6 +130,8 @@ def test_a_custom_rule_that_closes_over_a_traced_value_is_named():
         (lambda: pnp.interp(0.5, pnp.zeros(0), pnp.zeros(0)), ValueError, "xp and fp are empty"),
         (lambda: random.key(2**64), OverflowError, "the seed 18446744073709551616"),
         (lambda: linen.Dense(2).init(random.key(0), 1.0), ValueError, "last axis"),
+        (lambda: purax.pmap(lambda x: x)(pnp.zeros(0)), ValueError, "mapped axis has size 0"),
+        (lambda: purax.ops.segment_sum(pnp.ones(3), pnp.array([0, 1])), errors.ShapeError, r"data have shape \(3,\)"),
         (lambda: linen.Sequential([linen.Dense]), ValueError, r"layers\[0\] is the class Dense"),
         (lambda: optim.adam("fast"), TypeError, "learning rate is a number or a schedule, got 'fast'"),
         (lambda: optim.sgd(None), TypeError, "got None"),
@@ -155,3 +157,32 @@ def test_a_scanned_layer_may_see_no_steps(split):
     assert ys.shape == (0, 4)
     shapes = {x.shape for x in purax.tree.leaves(variables)}
     assert (4, 4) in shapes if not split else (0, 4, 4) in shapes
+
+
+@pytest.mark.parametrize("name", ["größe", 'a"b\n\\%s{}', "变 \t", ""])
+def test_a_function_or_a_scope_may_have_any_name(name):
+    def f(x):
+        with purax.named_scope(name):
+            return purax.jit(pnp.sin)(x) * 2
+
+    f.__name__ = name
+    np.testing.assert_allclose(purax.jit(purax.grad(purax.jit(f)))(0.0), 2)
+
+
+@pytest.mark.parametrize("axis", ["größe", 'a"b]', "with space"])
+def test_a_mesh_axis_may_have_any_name(axis):
+    mesh = purax.make_mesh((4,), (axis,))
+    spec = purax.P(axis)
+    total = purax.shard_map(lambda x: lax.psum(x, axis), mesh=mesh, in_specs=spec, out_specs=purax.P())
+    x = purax.device_put(pnp.arange(4.0), purax.NamedSharding(mesh, spec))
+    np.testing.assert_array_equal(purax.jit(total)(x + 0), [6])
+
+
+@pytest.mark.parametrize("cut", ["rows", "columns"])
+def test_an_array_without_elements_may_be_cut_over_devices(cut):
+    mesh = purax.make_mesh((4,), ("x",))
+    spec = purax.P("x") if cut == "rows" else purax.P(None, "x")
+    x = purax.device_put(pnp.zeros((0, 4)), purax.NamedSharding(mesh, spec))
+    assert (x + 1).shape == np.asarray(x).shape == (0, 4)
+    np.testing.assert_array_equal(purax.jit(lambda x: x.sum(0))(x), np.zeros(4))
+    assert purax.device_put(x, purax.NamedSharding(mesh, purax.P())).shape == (0, 4)
