@@ -23,6 +23,7 @@ X = np.array([0.3, -1.2, 2.0], np.float32)
         (lambda x, n: x**n, (X + 3, np.array([1, 2, 3], np.int32))),
         (lambda pair: pair["x"] / pair["y"], ({"x": X, "y": X + 4},)),
         (lambda: pnp.ones(2), ()),
+        (lambda x: pnp.log(-pnp.expm1(-x)), (np.float32([0.01, 1.0]),)),
     ],
 )
 def test_right_derivatives_pass(function, args):

@@ -417,7 +417,10 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
 
 def shape_as_value(shape: Sequence[int]) -> Any:
     """A shape as a value: int32[number of axes]."""
-    return hooks.as_array(np.array(canonical_shape(shape), np.int32))
+    sizes = canonical_shape(shape)
+    if any(type(size) is Dim for size in sizes):
+        return hooks.numpy.array(sizes, np.int32)
+    return hooks.as_array(np.array(sizes, np.int32))
 
 
 def broadcast_to_rank(x: Any, rank: int) -> Any:

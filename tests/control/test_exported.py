@@ -170,6 +170,11 @@ export.register_pytree_node_serialization(
 export.register_namedtuple_serialization(Point, serialized_name="tests.Point")
 
 
+def test_an_open_shape_is_a_value():
+    exported = export.export(purax.jit(lambda x: lax.shape_as_value(x.shape)))(struct("a, 3, b"))
+    np.testing.assert_array_equal(exported.call(np.ones((2, 3, 5), np.float32)), [2, 3, 5])
+
+
 def test_structures_survive():
     x = np.ones(2, np.float32)
     args = (Point(x, [x, None]), {"b": Pair(x, "name"), "a": collections.OrderedDict(z=x, y=())})
