@@ -184,7 +184,16 @@ def test_scalar_types_and_safe_casts():
     assert dtypes.can_cast("int8", "int16") and not dtypes.can_cast("float32", "int32")
 
 
+def test_types_that_numpy_has_twice_are_named():
+    assert dtypes.named(np.longlong) == np.int64 and dtypes.canonicalize_dtype(np.ulonglong) == np.uint32
+    assert dtypes.named(np.intc) == np.int32
+
+
 def test_what_is_no_dtype_of_arrays_is_refused():
+    with pytest.raises(ValueError, match="None"):
+        dtypes.itemsize_bits(None)
+    with pytest.raises(ValueError, match="array was given as a dtype"):
+        dtypes.named(np.arange(3))
     for bad in ("U3", object, np.dtype([("a", np.int8)])):
         with pytest.raises(TypeError):
             dtypes.named(bad)

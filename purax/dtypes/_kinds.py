@@ -261,6 +261,8 @@ def itemsize_bits(dtype: Any) -> int:
     """Return the bits that one element of a dtype has on a device: 4 for int4, 1 for int1, 8 for bool."""
     found = _bits.get(dtype)
     if found is None:
+        if dtype is None:
+            raise ValueError("itemsize_bits: dtype cannot be None")
         known = named(dtype)
         small = is_integer(known) or known in NARROW_FLOATS
         found = int(_digits(known.name)) if small else int(known.itemsize) * 8
@@ -381,7 +383,7 @@ def named(dtype: Any) -> DType:
         found = None
     if found is not None:
         return found
-    own = getattr(dtype, "dtype", None)
+    own = None if isinstance(dtype, type) and issubclass(dtype, np.generic) else getattr(dtype, "dtype", None)
     if own is not None and hasattr(dtype, "shape") and not isinstance(dtype, (type, np.dtype)):
         raise ValueError(explain("an array was given as a dtype.", fix="give its dtype: x.dtype."))
     if type(own) is KeyDtype:
