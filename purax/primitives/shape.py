@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
-from purax.core.dims import Dim, as_size
+from purax.core.dims import Dim, as_size, is_open
 from purax.core.hooks import hooks
 from purax.core.source import here
 from purax.core.trace import aval_of
@@ -418,7 +418,7 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
 def shape_as_value(shape: Sequence[int]) -> Any:
     """A shape as a value: int32[number of axes]."""
     sizes = canonical_shape(shape)
-    if any(type(size) is Dim for size in sizes):
+    if is_open(sizes):
         return hooks.numpy.array(sizes, np.int32)
     return hooks.as_array(np.array(sizes, np.int32))
 
