@@ -786,7 +786,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if not aval_of(xp).size:
         raise ValueError("interp: xp and fp are empty, so there is nothing to interpolate between")
     x, xp = promote_dtypes_inexact(x, xp)
-    (fp,) = promote_dtypes_inexact(fp)
+    fp, _ = promote_dtypes_inexact(fp, x)  # differences of heights are of the result's dtype, too
     if dtypes.is_complex(x.aval.dtype):
         raise ValueError("purax.numpy.interp: complex x values not supported.")
     if period is not None:

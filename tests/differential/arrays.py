@@ -381,7 +381,7 @@ ENTRIES: dict[str, Entry] = {
     "expand_dims": then(lambda d, x: call(x, d.one_of(0, -1, x.ndim, (0, -1)))),
     "squeeze": Entry(squeezed),
     "broadcast_to": Entry(broadcast),
-    "broadcast_arrays": Entry(lambda d: call(*d.pair(ALL), d.array(ALL, (1,)))),
+    "broadcast_arrays": Entry(lambda d: call(*map(np.asarray, d.pair(ALL)), d.array(ALL, (1,)))),
     "broadcast_shapes": Entry(lambda d: call(d.shape(sizes=(1, 3)), (1,), (3, 3))),
     "flip": then(lambda d, x: call(x, d.axes(x.ndim))),
     "fliplr": one(low=2),

@@ -34,6 +34,12 @@ def scaled(d: Drawer) -> Call:
     return call(x, d.array("i", x.shape, low=-8, high=8, special=False, dtype=np.int32))
 
 
+def raised(d: Drawer) -> Call:
+    """Bases and exponents; a negative integer exponent raises where it is known, and does not where it is traced."""
+    x, y = d.pair("iufh", low=0, high=3)
+    return call(x, np.maximum(y, 0) if isinstance(y, np.ndarray) and y.dtype.kind == "i" else y)
+
+
 def clipped(d: Drawer) -> Call:
     """An array and two bounds, of which one may be missing."""
     x = d.array(REALS)
@@ -89,7 +95,7 @@ ENTRIES: dict[str, Entry] = {
     "subtract": binary("iufhc", absolute=4),
     **{name: binary("iufhc", inexact=True, absolute=4) for name in "divide true_divide".split()},
     **{name: binary("iufh") for name in "floor_divide fmod mod remainder divmod".split()},
-    **{name: binary("iufh", 0, 3, ulps=256) for name in "power pow".split()},
+    **{name: Entry(raised, ulps=256, signs=True) for name in "power pow".split()},
     "float_power": binary("iufh", 0, 3, ulps=256, dtypes=False),
     **{name: binary("iufh", signs=False) for name in "maximum minimum fmax fmin".split()},
     "copysign": binary(REALS, inexact=True),

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
+import purax
 from purax import grad
 from purax import numpy as pnp
 
@@ -97,3 +98,19 @@ def test_parts_of_a_number_have_its_sign_also_where_they_are_zero():
 def test_squares_of_booleans_are_integers():
     assert pnp.square(np.array([True, False])).tolist() == [1, 0]
     assert pnp.square(True).dtype == np.int32
+
+
+def test_complex_functions_have_numpys_values_where_a_part_is_zero_infinite_or_nan():
+    names = "abs arccos arccosh arcsin arcsinh arctan arctanh cos cosh exp log log1p log10 sin sinh sqrt tan tanh".split()
+    part = np.array([0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan], np.float32)
+    z = np.empty((7, 7), np.complex64)
+    z.real, z.imag = part[:, None], part
+    found = purax.jit(lambda z: [getattr(pnp, name)(z) for name in names])(z)
+    for name, got in zip(names, found, strict=True):
+        with np.errstate(all="ignore"):
+            want = getattr(np, name)(z)
+        # Beside a part that is NaN, C leaves the sign of the other one open.
+        signs = np.isfinite(want)
+        for a, b in ((np.real(got), np.real(want)), (np.imag(got), np.imag(want))):
+            np.testing.assert_allclose(np.where(signs, a, np.abs(a)), np.where(signs, b, np.abs(b)), 1e-5, err_msg=name)
+            np.testing.assert_array_equal(np.signbit(a)[signs], np.signbit(b)[signs], name)

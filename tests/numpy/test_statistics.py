@@ -81,3 +81,10 @@ def test_lines_may_have_points_of_several_dtypes():
     got = pnp.interp(x, xp, fp)
     assert got.tolist() == [1, 4, 6]
     assert got.dtype == np.float32
+
+
+def test_interp_of_narrow_heights_has_the_digits_of_its_places():
+    points, heights = np.float32([-1, 0, 0.5, 3]), np.float16([-3.15, 1.406, -5.05, -4.617])
+    found = pnp.interp(np.float32([-0.6396, 0.3]), points, heights)
+    np.testing.assert_allclose(found, np.interp([-0.6396, 0.3], points, heights), rtol=1e-6)
+    assert found.dtype == np.float32
