@@ -101,7 +101,9 @@ def test_squares_of_booleans_are_integers():
 
 
 def test_complex_functions_have_numpys_values_where_a_part_is_zero_infinite_or_nan():
-    names = "abs arccos arccosh arcsin arcsinh arctan arctanh cos cosh exp log log1p log10 sin sinh sqrt tan tanh".split()
+    names = (
+        "abs arccos arccosh arcsin arcsinh arctan arctanh cos cosh exp log log1p log10 sin sinh sqrt tan tanh".split()
+    )
     part = np.array([0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan], np.float32)
     z = np.empty((7, 7), np.complex64)
     z.real, z.imag = part[:, None], part

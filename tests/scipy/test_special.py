@@ -96,6 +96,8 @@ def test_hypergeometric_functions_for_arguments_of_both_signs():
     want = reference.hyp2f1(*(v.astype(float) for v in (a, b, c, x)))
     np.testing.assert_allclose(special.hyp2f1(a, b, c, x), want, rtol=2e-5)
     np.testing.assert_allclose(special.hyp2f1(0.5, 0.25, 2.0, 1.0), reference.hyp2f1(0.5, 0.25, 2.0, 1.0), rtol=1e-6)
+    ends = np.float32([np.nan, -np.inf, 1.5])
+    np.testing.assert_array_equal(special.hyp2f1(0.5, 1.25, 2.0, ends), reference.hyp2f1(0.5, 1.25, 2.0, ends))
 
 
 @pytest.mark.parametrize("name", ["wofz", "erfcx", "gamma", "loggamma"])

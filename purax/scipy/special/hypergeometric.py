@@ -100,7 +100,12 @@ def _gauss(a: Any, b: Any, c: Any, x: Any) -> Any:
     ends = one & (excess > 0)
     limit = pnp.where(ends, excess, 1)
     at_one = gamma_p.bind1(c) * gamma_p.bind1(limit) / (gamma_p.bind1(c - a) * gamma_p.bind1(c - b))
-    return pnp.where(finite, total, pnp.where(ends, at_one, pnp.where(moved < 1, total, np.inf)))
+    beyond = pnp.where(moved >= 1, np.inf, np.nan)
+    value = pnp.where(finite, total, pnp.where(ends, at_one, pnp.where(moved < 1, total, beyond)))
+    # The larger of (-x)**-a and (-x)**-b; infinite with a sign that is not worked out here where one of them grows.
+    lowest = pnp.minimum(a, b)
+    far = pnp.where(lowest > 0, 0, pnp.where((a == 0) | (b == 0), 1, np.nan))
+    return pnp.where(x == -np.inf, far, value)
 
 
 _hyp1f1 = _by_partials(_kummer)
