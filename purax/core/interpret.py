@@ -28,9 +28,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[Any]
     list of arrays
     """
     trace = current.get()
-    return walk(
-        jaxpr, consts, operands, lambda eqn, values: bind_in(trace, eqn.primitive, tuple(values), eqn.params)
-    )
+    return walk(jaxpr, consts, operands, lambda eqn, values: bind_in(trace, eqn.primitive, tuple(values), eqn.params))
 
 
 def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[Any]:
