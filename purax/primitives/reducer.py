@@ -133,7 +133,8 @@ def tangent_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
             for eqn in jaxpr.eqns:
                 primals, tangents = zip(*[read(a) for a in eqn.invars], strict=True) if eqn.invars else ((), ())
                 if all(t is None for t in tangents):
-                    outs, touts = bind_in(current.get(), eqn.primitive, primals, eqn.params), (None,) * len(eqn.outvars)
+                    found = bind_in(current.get(), eqn.primitive, primals, eqn.params)
+                    outs, touts = list(found), (None,) * len(eqn.outvars)
                 else:
                     outs, touts = eqn.primitive.jvp(primals, tangents, **eqn.params)
                 env.update(zip(eqn.outvars, zip(outs, touts, strict=True), strict=True))

@@ -135,6 +135,7 @@ from purax.primitives.special import igammac_p as igammac_p
 from purax.primitives.special import lgamma_p as lgamma_p
 from purax.primitives.special import polygamma_p as polygamma_p
 from purax.primitives.special import regularized_incomplete_beta_p as regularized_incomplete_beta_p
+from purax.primitives.special import zeta_p as zeta_p
 from purax.primitives.spectral import eig_p as eig_p
 from purax.primitives.spectral import eigh_p as eigh_p
 from purax.primitives.spectral import schur_p as schur_p
@@ -165,6 +166,5 @@ from purax.primitives.window import reduce_window_min_p as reduce_window_min_p
 from purax.primitives.window import reduce_window_p as reduce_window_p
 from purax.primitives.window import reduce_window_sum_p as reduce_window_sum_p
 from purax.random.gamma import random_gamma_p as random_gamma_p
-from purax.scipy.special.gammas import zeta_p as zeta_p
 
 call_p = closed_call_p = jit_p
