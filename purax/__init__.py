@@ -32,6 +32,7 @@ from purax.control.remat import checkpoint as remat
 from purax.control.remat import checkpoint_policies as checkpoint_policies
 from purax.control.shard_map import shard_map as shard_map
 from purax.control.shard_map import smap as smap
+from purax.control.known import ensure_compile_time_eval as ensure_compile_time_eval
 from purax.control.staging import *
 from purax.core.aval import ShapeDtypeStruct as ShapeDtypeStruct
 from purax.core.hooks import hooks as _hooks
@@ -74,7 +75,7 @@ _hooks.numpy = numpy
 # Loaded on first use: most programs need few of them, and import time is a feature.
 _LAZY = frozenset({
     "ad", "ad_checkpoint", "api_util", "core", "custom_batching", "custom_derivatives", "data", "debug", "dlpack", "dtypes",
-    "events", "experimental", "export", "extend", "ffi", "flatten_util", "image", "lax", "linen", "nn", "ops", "optim", "random", "ref",
+    "events", "experimental", "export", "extend", "ffi", "flatten_util", "image", "interpreters", "lax", "linen", "nn", "ops", "optim", "random", "ref",
     "scipy", "sharding", "stages", "test_util", "train", "typing",
 })  # fmt: skip
 

@@ -252,6 +252,8 @@ def cond(
 ) -> Any:
     """Run `true_fun(*operands)` or `false_fun(*operands)`.
 
+    Each branch may have an operand of its own: `cond(pred, true_operand, true_fun, false_operand, false_fun)`.
+
     Parameters
     ----------
     pred : bool scalar
@@ -273,6 +275,10 @@ def cond(
         The branches return different types, or `pred` is no scalar.
     """
     del linear
+    if len(operands) == 2 and callable(false_fun) and callable(operands[1]):
+        first, second = false_fun, operands[1]
+        own = true_fun, operands[0]
+        return cond(pred, lambda own: first(own[0]), lambda own: second(own[1]), own)
     if not callable(true_fun) or not callable(false_fun):
         raise TypeError("lax.cond: true_fun and false_fun arguments should be callable.")
     if operand is not _NOTHING:

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from purax import dtypes, errors, tree
+from purax import errors, tree
 from purax.control import refs
 from purax.core.axes import Axis
 from purax.core.ir import intern, open_constants
@@ -90,7 +90,7 @@ class SymbolicZero:
     """A tangent or cotangent known to be zero, given to rules that ask for symbolic zeros."""
 
     def __init__(self, aval: Any) -> None:
-        self.aval = aval if is_differentiable(aval.dtype) else aval.update(dtype=dtypes.float0)
+        self.aval = aval.to_tangent_aval()
         self.shape, self.dtype = self.aval.shape, self.aval.dtype
 
     def __repr__(self) -> str:

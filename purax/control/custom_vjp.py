@@ -145,7 +145,17 @@ class _VjpRule(Rule):
         return flat
 
 
+_PYTHON = (
+    bool,
+    int,
+    float,
+    complex,
+)  # residuals of these types stay what they are: the backward rule may branch on them
+
+
 def _is_array(x: Any) -> bool:
+    if type(x) in _PYTHON:
+        return False
     try:
         aval_of(x)
     except (TypeError, errors.ReferenceUseError):
@@ -171,7 +181,10 @@ class _Residuals(Rule):
     """How the leaves saved by a forward rule go back into the user's structure; leaves that are no arrays stay as they are."""
 
     def __init__(self, residual_tree: Any, arrays: tuple[bool, ...], others: tuple[Any, ...], out_tree: Any) -> None:
-        super().__init__(residual_tree, arrays, others, out_tree)
+        # True equals 1, and 0.0 equals -0.0, so scalars are told apart by their names.
+        super().__init__(
+            residual_tree, arrays, tuple([(type(x), repr(x)) if type(x) in _PYTHON else x for x in others]), out_tree
+        )
         self.residual_tree, self.arrays, self.others, self.out_tree = residual_tree, arrays, others, out_tree
 
     def unflatten(self, values: Sequence[Any]) -> Any:

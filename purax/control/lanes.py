@@ -35,7 +35,7 @@ from purax.core.hooks import hooks
 from purax.core.interpret import walk
 from purax.core.ir import ClosedJaxpr, Equation, Jaxpr, intern
 from purax.core.stage import StageTrace
-from purax.core.trace import aval_of, current
+from purax.core.trace import aval_of, bind_in, current
 from purax.pipeline.evaluate import one_equation
 from purax.primitives import elementwise, reduction, shape, slicing
 from purax.primitives.collective import pvary_p
@@ -144,7 +144,8 @@ def _bind_unnamed(eqn: Equation, values: Sequence[Any], axis: Any) -> Sequence[A
     if eqn.primitive is pvary_p:
         rest = tuple([name for name in eqn.params["axes"] if name != axis.name])
         return eqn.primitive.bind(*values, axes=rest) if rest else values
-    return eqn.primitive.bind(*values, **{name: changed(value) for name, value in eqn.params.items()})
+    params = {name: changed(value) for name, value in eqn.params.items()}
+    return bind_in(current.get(), eqn.primitive, tuple(values), params)
 
 
 def _holds(jaxpr: Jaxpr, name: str) -> bool:

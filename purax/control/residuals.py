@@ -13,7 +13,7 @@ from purax.core.interpret import eval_jaxpr
 from purax.core.ir import ClosedJaxpr, Jaxpr, Var, intern, open_constants
 from purax.core.source import format_source
 from purax.core.stage import StageTrace, StageTracer, stage
-from purax.core.trace import aval_of, current
+from purax.core.trace import aval_of, bind_in, current
 from purax.transforms.flat import argument_names, check_arrays, flat_function, name_of
 from purax.transforms.reverse import linearize_flat
 
@@ -119,7 +119,8 @@ def _eval_unchecked(jaxpr: Jaxpr, values: Any) -> list[Any]:
         if eqn.primitive is remat_p:
             outs = _eval_unchecked(eqn.params["jaxpr"], operands)
         else:
-            outs = eqn.primitive.bind(*operands, **{k: _turned(v) for k, v in eqn.params.items()})
+            params = {k: _turned(v) for k, v in eqn.params.items()}
+            outs = list(bind_in(current.get(), eqn.primitive, tuple(operands), params))
         env.update(zip(eqn.outvars, outs, strict=True))
     return [env[a] if type(a) is Var else a.val for a in jaxpr.outvars]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from purax import tree
+from purax import errors, tree
 from purax.control import refs
 from purax.control.jit import JitFunction, checked_callable
 from purax.control.store import clear_programs
@@ -22,6 +22,7 @@ from purax.core.source import scope
 from purax.core.trace import Tracer, aval_of, current
 from purax.lazy import lazy
 from purax.pipeline import compile as compiling
+from purax.primitives.base import zeros_of
 from purax.runtime import client, transfer
 from purax.runtime.array import Array
 from purax.transforms.flat import name_of, normal_argnums
@@ -29,7 +30,7 @@ from purax.transforms.vjp import vjp
 
 __all__ = [
     "block_until_ready", "clear_caches", "copy_to_host_async", "device_get", "device_put", "effects_barrier",
-    "ensure_compile_time_eval", "eval_shape", "fwd_and_bwd", "live_arrays", "make_jaxpr", "named_call", "named_scope", "print_environment_info", "typeof",
+    "eval_shape", "fwd_and_bwd", "live_arrays", "make_jaxpr", "named_call", "named_scope", "print_environment_info", "typeof",
 ]  # fmt: skip
 
 metadata = lazy("importlib.metadata")
@@ -84,7 +85,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     ----------
     fun : callable
     *args, **kwargs
-        Arrays or ShapeDtypeStructs (anything with `shape` and `dtype`).
+        Arrays or ShapeDtypeStructs (anything with `shape` and `dtype`). `fun` may return types, too: they are their own.
 
     Returns
     -------
@@ -93,11 +94,26 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if type(fun) is JitFunction:
         return fun.eval_shape(*args, **kwargs)
     args, kwargs = tree.map(_as_struct, (args, kwargs))
-    function = JitFunction(fun, _NO_OPTIONS)
-    program = function.trace(*args, **kwargs)._program
+    try:
+        program = _traced(fun, args, kwargs)
+    except errors.NonArrayArgumentError:  # perhaps since `fun` returns a type
+
+        def valued(*args: Any, **kwargs: Any) -> Any:
+            return tree.map(_valued, fun(*args, **kwargs))
+
+        program = _traced(valued, args, kwargs)
     return program.unflatten(
         [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in program.closed.out_avals]
     )
+
+
+def _traced(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    return JitFunction(fun, _NO_OPTIONS).trace(*args, **kwargs)._program
+
+
+def _valued(x: Any) -> Any:
+    of_numbers = isinstance(x, ShapeDtypeStruct) and isinstance(x.dtype, np.dtype)
+    return zeros_of(x.aval) if of_numbers else x
 
 
 def _as_struct(x: Any) -> Any:
@@ -190,22 +206,6 @@ def clear_caches() -> None:
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
     """`fun` within `named_scope(name)`; the name of the function by default."""
     return named_scope(name or name_of(fun))(fun)
-
-
-@contextmanager
-def ensure_compile_time_eval() -> Iterator[None]:
-    """Context in which operations on known values are evaluated at once, even while a function is traced.
-
-    Raises
-    ------
-    ConcretizationTypeError
-        A traced value is used inside.
-    """
-    token = current.set(None)
-    try:
-        yield
-    finally:
-        current.reset(token)
 
 
 @contextmanager

@@ -4,6 +4,7 @@
 The names of `jax.core` are offered here, too.
 """
 
+from purax.core.aval import AbstractValue as AbstractValue
 from purax.core.aval import ShapedArray as ShapedArray
 from purax.core.interpret import eval_jaxpr as eval_jaxpr
 from purax.core.ir import ClosedJaxpr as ClosedJaxpr

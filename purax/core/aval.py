@@ -24,7 +24,13 @@ __all__ = [
 _NO_AXES: frozenset[str] = frozenset()
 
 
-class ShapedArray:
+class AbstractValue:
+    """A type of values in programs."""
+
+    __slots__ = ()
+
+
+class ShapedArray(AbstractValue):
     """Shape, dtype, weak type and the mesh axes the value varies over. Made by `array_aval` only.
 
     Attributes
@@ -64,6 +70,12 @@ class ShapedArray:
             self.weak_type if weak_type is None else weak_type,
             self.varying,
         )
+
+    def to_tangent_aval(self) -> ShapedArray:
+        """Type of tangents: dtype float0 where values have none."""
+        if not isinstance(self.dtype, dtypes.KeyDtype) and dtypes.is_inexact(self.dtype):
+            return self
+        return self.update(dtype=dtypes.float0, weak_type=False)
 
     def strip_weak(self) -> ShapedArray:
         """The same aval, strongly typed."""
@@ -204,7 +216,7 @@ def unwrapped(x: Any) -> Any:
     return x if convert is None or isinstance(x, type) else unwrapped(convert())
 
 
-class AbstractToken:
+class AbstractToken(AbstractValue):
     """Aval of the token that keeps ordered effects in order."""
 
     __slots__ = ()

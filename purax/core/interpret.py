@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from purax.core.ir import ClosedJaxpr, Jaxpr, Var
+from purax.core.trace import bind_in, current
 
 __all__ = ["eval_jaxpr", "jaxpr_as_fun", "reference_eval", "walk"]
 
@@ -26,7 +27,8 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[Any]
     -------
     list of arrays
     """
-    return walk(jaxpr, consts, operands, lambda eqn, values: eqn.primitive.bind(*values, **eqn.params))
+    trace = current.get()
+    return walk(jaxpr, consts, operands, lambda eqn, values: bind_in(trace, eqn.primitive, tuple(values), eqn.params))
 
 
 def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[Any]:

@@ -83,6 +83,8 @@ class Primitive:
     """
 
     name: str
+    listed: ClassVar[bool] = True  # in the registry, under a name of its own
+    multiple_results: bool = True  # `bind` returns a tuple, whatever the number of outputs
     infer: Any
     reference: Any
     jvp: Any
@@ -109,13 +111,18 @@ class Primitive:
         missing = [rule for rule in _REQUIRED if not hasattr(self, rule)]
         if missing:
             raise errors.MissingRuleError(f"primitive {name!r} lacks rules: {', '.join(missing)}; see CONTRIBUTING.md")
-        if name in registry:
+        if self.listed and name in registry:
             raise errors.MissingRuleError(f"a primitive named {name!r} exists already")
         self.name = name
         self.pure = type(self).effects is Primitive.effects
         self._inferred: dict[Any, tuple[Any, ...]] = {}
         self.kernels: dict[Any, Any] = {}  # filled by pipeline.evaluate: (avals, params) -> kernel
-        registry[name] = self
+        if self.listed:
+            registry[name] = self
+
+    def get_bind_params(self, params: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """What interpreters of programs hand to `bind` before and beside the operands; no primitive takes functions as operands."""
+        return [], dict(params)
 
     def bind(self, *operands: Any, **params: Any) -> tuple[Any, ...]:
         """Apply the primitive in the current trace; returns the tuple of outputs."""

@@ -52,6 +52,11 @@ class Trace:
         """Interpret one bound primitive; returns its outputs."""
         raise NotImplementedError
 
+    @property
+    def main(self) -> Any:
+        """What the tracers of one interpretation have in common: the trace."""
+        return self
+
     def encloses(self, other: Any) -> bool:
         """Whether `other` is this trace or one of its ancestors."""
         trace: Any = self

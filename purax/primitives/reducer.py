@@ -21,7 +21,7 @@ from purax.core.interpret import reference_eval
 from purax.core.ir import Jaxpr, Var, intern
 from purax.core.primitive import Primitive
 from purax.core.stage import stage
-from purax.core.trace import aval_of, is_tracer
+from purax.core.trace import aval_of, bind_in, current, is_tracer
 from purax.primitives import base, elementwise, joining, operands, reduction, shape
 
 __all__ = [
@@ -102,7 +102,7 @@ def elementwise_eval(jaxpr: Jaxpr, *arrays: Any) -> list[Any]:
     for eqn in jaxpr.eqns:
         values, dims = zip(*[read(a) for a in eqn.invars], strict=True) if eqn.invars else ((), ())
         if all(d is None for d in dims):
-            outs, out_dims = eqn.primitive.bind(*values, **eqn.params), (None,) * len(eqn.outvars)
+            outs, out_dims = bind_in(current.get(), eqn.primitive, values, eqn.params), (None,) * len(eqn.outvars)
         else:
             outs, out_dims = eqn.primitive.batch(axis, values, dims, **eqn.params)
         env.update(zip(eqn.outvars, zip(outs, out_dims, strict=True), strict=True))
@@ -133,7 +133,8 @@ def tangent_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
             for eqn in jaxpr.eqns:
                 primals, tangents = zip(*[read(a) for a in eqn.invars], strict=True) if eqn.invars else ((), ())
                 if all(t is None for t in tangents):
-                    outs, touts = eqn.primitive.bind(*primals, **eqn.params), (None,) * len(eqn.outvars)
+                    found = bind_in(current.get(), eqn.primitive, primals, eqn.params)
+                    outs, touts = list(found), (None,) * len(eqn.outvars)
                 else:
                     outs, touts = eqn.primitive.jvp(primals, tangents, **eqn.params)
                 env.update(zip(eqn.outvars, zip(outs, touts, strict=True), strict=True))

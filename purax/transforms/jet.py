@@ -166,7 +166,7 @@ class JetTrace(Trace):
                         zeros_of(aval_of(x)) if i in positions and g is None else g
                         for i, (g, x) in enumerate(zip(given, operands, strict=True))
                     ]
-                    results[n] = primitive.bind(*full, **params)
+                    results[n] = bind_in(current.get(), primitive, tuple(full), params)
             return results[n]
 
         def rule(i: int, n: int) -> Any:

@@ -55,8 +55,8 @@ class Entry:
 
     def push(self, env: dict[int, Any]) -> Sequence[Any]:
         """Output tangents from those in `env`."""
-        operands = [env[x.index] if self._own(x) else x for x in self.operands]
-        return self.primitive.bind(*operands, **self.params)
+        operands = tuple([env[x.index] if self._own(x) else x for x in self.operands])
+        return bind_in(current.get(), self.primitive, operands, self.params)
 
     def pull(self, cotangents: tuple[Any, ...], evaluating: bool) -> Sequence[Any]:
         """Cotangents of `operands`, None where zero or not on the tape."""

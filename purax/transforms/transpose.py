@@ -16,7 +16,7 @@ from purax.core.passes import dead_code
 from purax.core.primitive import Linear
 from purax.core.source import format_source
 from purax.core.stage import StageTrace, StageTracer, stage
-from purax.core.trace import aval_of, current
+from purax.core.trace import aval_of, bind_in, current
 from purax.primitives import collective, elementwise
 from purax.primitives.base import instantiate, zeros_of
 from purax.transforms.flat import flat_function
@@ -62,7 +62,8 @@ def backward_pass(
                 reached.update(eqn.outvars)
                 pending.append(eqn)
         else:
-            outs = eqn.primitive.bind(*[values[a] if type(a) is Var else a.val for a in eqn.invars], **eqn.params)
+            known = tuple([values[a] if type(a) is Var else a.val for a in eqn.invars])
+            outs = bind_in(current.get(), eqn.primitive, known, eqn.params)
             values.update(zip(eqn.outvars, outs, strict=True))
     found: dict[Var, Any] = {}
 

@@ -140,3 +140,11 @@ def test_a_platform_without_a_function_is_an_error():
     for call in (run, purax.jit(run)):
         with pytest.raises(NotImplementedError, match="no function for the platform 'cpu' among tpu, gpu"):
             call(1.0)
+
+
+def test_each_branch_may_have_an_operand_of_its_own():
+    def fun(x, y):
+        return lax.cond(x > y, x, pnp.sin, {"y": y}, lambda d: d["y"] * 2)
+
+    assert fun(1.0, 2.0) == 4 and purax.jit(fun)(1.0, 0.0) == pnp.sin(1.0)
+    assert purax.grad(fun, (0, 1))(1.0, 2.0) == (0, 2)

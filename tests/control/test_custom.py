@@ -328,3 +328,24 @@ def test_forward_mode_of_a_backward_rule_without_transpose_names_the_function():
     halved.defvjp(lambda x: (halved(x), None), pull)
     with pytest.raises(errors.DifferentiationTypeError, match=r"can't apply forward-mode .* halved"):
         purax.jvp(halved, (1.0,), (1.0,))
+
+
+def test_python_numbers_among_residuals_stay_python_numbers():
+    seen = []
+
+    @purax.custom_vjp
+    def double(x):
+        return 2 * x
+
+    def backward(residuals, ct):
+        seen.append([type(r) for r in residuals[:3]])
+        return (ct * 2 if residuals[0] else None,)
+
+    double.defvjp(lambda x: (2 * x, (True, 3, 2.5, x)), backward)
+    runs = (
+        purax.grad(double), purax.grad(purax.jit(double)), purax.jit(purax.grad(double)),
+        purax.grad(lambda x: purax.lax.scan(lambda c, _: (double(c), None), x, None, 1)[0]),
+        lambda x: purax.vmap(purax.grad(double))(pnp.stack([x]))[0],
+    )  # fmt: skip
+    assert [float(run(1.0)) for run in runs] == [2] * len(runs)
+    assert all(kinds == [bool, int, float] for kinds in seen)

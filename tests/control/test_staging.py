@@ -35,22 +35,11 @@ def test_shapes_are_found_without_computing():
     assert purax.typeof(1.0).weak_type and purax.typeof(pnp.ones(3)).str_short() == "float32[3]"
 
 
-def test_known_values_are_computed_while_tracing():
-    @purax.jit
-    def fun(x):
-        with purax.ensure_compile_time_eval():
-            size = int(pnp.arange(4).sum())
-        return x * size
-
-    assert float(fun(2.0)) == 12
-
-    @purax.jit
-    def traced(x):
-        with purax.ensure_compile_time_eval():
-            return bool(x > 0)
-
-    with pytest.raises((errors.TracerError, errors.UnexpectedTracerError)):
-        traced(1.0)
+def test_types_that_a_function_returns_are_their_own():
+    struct = purax.ShapeDtypeStruct((3,), np.float16)
+    assert purax.eval_shape(lambda x: (struct, x), 1.0)[0] == struct
+    with pytest.raises(errors.NonArrayArgumentError, match="used as an array"):
+        purax.jit(lambda: struct)()
 
 
 def test_waiting_and_copying_keep_the_structure():
