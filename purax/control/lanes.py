@@ -33,7 +33,8 @@ from purax.control.scan import scan_p
 from purax.core.effects import CHECK, IO, ORDERED_IO
 from purax.core.hooks import hooks
 from purax.core.interpret import walk
-from purax.core.ir import ClosedJaxpr, Equation, Jaxpr, intern
+from purax.core.ir import Equation, Jaxpr, intern
+from purax.core.passes import finds
 from purax.core.stage import StageTrace
 from purax.core.trace import aval_of, bind_in, current
 from purax.pipeline.evaluate import one_equation
@@ -82,7 +83,7 @@ def calls_python(jaxpr: Jaxpr) -> bool:
 def _names_axis(jaxpr: Jaxpr, axis: Any) -> bool:
     """Whether an operation of the program works across the lanes of this axis, which is named."""
     works = lambda e: e.primitive.names_axes and e.primitive is not pvary_p and axis.name in e.params["axes"]
-    return axis.name is not None and _finds(jaxpr, ("axis", axis.name), works)
+    return axis.name is not None and finds(jaxpr, ("axis", axis.name), works)
 
 
 def apart(programs: Sequence[Jaxpr], axis: Any) -> bool:
@@ -149,23 +150,7 @@ def _bind_unnamed(eqn: Equation, values: Sequence[Any], axis: Any) -> Sequence[A
 
 
 def _holds(jaxpr: Jaxpr, name: str) -> bool:
-    return _finds(jaxpr, ("holds", name), lambda eqn: eqn.primitive.name == name)
-
-
-def _finds(jaxpr: Jaxpr, key: Any, wanted: Callable[[Equation], bool]) -> bool:
-    """Whether an equation is wanted, of the program or of one that it holds; remembered by the key."""
-    found = jaxpr.derived.get(key)
-    if found is None:
-        found = jaxpr.derived[key] = any(
-            wanted(eqn) or any(_value_finds(value, key, wanted) for value in eqn.params.values()) for eqn in jaxpr.eqns
-        )
-    return found
-
-
-def _value_finds(value: Any, key: Any, wanted: Callable[[Equation], bool]) -> bool:
-    if isinstance(value, (Jaxpr, ClosedJaxpr)):
-        return _finds(value.jaxpr, key, wanted)
-    return isinstance(value, tuple) and any(_value_finds(item, key, wanted) for item in value)
+    return finds(jaxpr, ("holds", name), lambda eqn: eqn.primitive.name == name)
 
 
 def checks(programs: Iterable[Jaxpr]) -> bool:
@@ -173,7 +158,7 @@ def checks(programs: Iterable[Jaxpr]) -> bool:
     for_checkify = lambda eqn: eqn.primitive is check_p and eqn.params["debug"]
     programs = list(programs)
     return any(CHECK in j.effects for j in programs) and not any(
-        _finds(j, "debug check", for_checkify) for j in programs
+        finds(j, "debug check", for_checkify) for j in programs
     )
 
 

@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from purax.core.ir import Equation, Jaxpr, Literal, Var, intern
+from purax.core.verify import inner_jaxprs
 
-__all__ = ["common_subexpressions", "dead_code", "inline", "silent"]
+__all__ = ["common_subexpressions", "dead_code", "finds", "inline", "silent"]
 
 
 def dead_code(jaxpr: Jaxpr, used: Sequence[bool] | None = None, keep_inputs: bool = True) -> tuple[Jaxpr, list[bool]]:
@@ -130,3 +131,25 @@ def _silent_equation(eqn: Equation) -> Equation:
 
     params = {name: changed(value) for name, value in eqn.params.items()}
     return eqn.replace(params=params, effects=eqn.primitive.effects(params))
+
+
+def finds(jaxpr: Jaxpr, key: Any, wanted: Callable[[Equation], bool]) -> bool:
+    """Whether an equation is wanted, of the program or of one that it holds; remembered by the key.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+    key : hashable
+        Of the question.
+    wanted : callable
+
+    Returns
+    -------
+    bool
+    """
+    found = jaxpr.derived.get(key)
+    if found is None:
+        found = jaxpr.derived[key] = any(
+            wanted(eqn) or any(finds(inner, key, wanted) for inner in inner_jaxprs(eqn.params)) for eqn in jaxpr.eqns
+        )
+    return bool(found)

@@ -16,8 +16,10 @@ from purax.core.axes import Axis, named_axes
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Jaxpr, intern
 from purax.core.leaks import check_leaks
+from purax.core.passes import finds
 from purax.core.stage import StageTrace
 from purax.core.trace import Trace, Tracer, aval_of, bind_in, current
+from purax.core.verify import inner_jaxprs
 from purax.primitives import shape as shapes
 from purax.transforms.flat import argument_names, check_arrays, like, name_of
 
@@ -82,17 +84,12 @@ class BatchTrace(Trace):
             finally:
                 current.reset(token)
             return tuple([o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims, strict=True)])
-        if not active and primitive.names_axes:
-            active = name is not None and name in params["axes"]
+        named = name is not None and _names(primitive, params, name)
         token = current.set(self.parent)
         try:
-            if not active:
+            if not active and not named:
                 return bind_in(self.parent, primitive, operands, params)
-            if (
-                name is not None
-                and not (primitive.names_axes and name in params["axes"])
-                and not any(d is not None for d in dims)
-            ):
+            if name is not None and not named and not any(d is not None for d in dims):
                 outs = bind_in(self.parent, primitive, tuple(values), params)
                 out_dims = (None,) * len(outs)
             else:
@@ -112,6 +109,17 @@ class BatchTrace(Trace):
             o if d is None and self.axis.name not in a.varying else BatchTracer(self, o, d)
             for o, d, a in zip(outs, out_dims, avals, strict=True)
         ])  # fmt: skip
+
+
+def _names(primitive: Any, params: dict[str, Any], name: Any) -> bool:
+    """Whether an operation, or a program that it holds, names the axis: then it is mapped, whatever its operands are."""
+    if primitive.names_axes:
+        return name in params["axes"]
+
+    def wanted(eqn: Any) -> bool:
+        return bool(eqn.primitive.names_axes and name in eqn.params["axes"])
+
+    return any(finds(jaxpr, ("names", name), wanted) for jaxpr in inner_jaxprs(params))
 
 
 def batch_flat(

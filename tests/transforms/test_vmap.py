@@ -133,3 +133,19 @@ def test_documentation_and_name_are_kept():
 
     mapped = purax.vmap(fun)
     assert mapped.__name__ == "fun" and "Vectorized version of fun" in mapped.__doc__ and "Doubles." in mapped.__doc__
+
+
+def test_a_program_that_names_the_axis_is_mapped_whatever_it_is_given():
+    lane = lambda x: x + lax.axis_index("i")
+    count = lambda x: lax.while_loop(lambda x: x < lax.axis_index("i"), lambda x: x + 2, x)
+    chosen = lambda x: lax.cond(lax.axis_index("i") > 1, lambda: x, lambda: -x)
+    summed = lambda x: lax.scan(lambda c, _: (c + lax.psum(lax.axis_index("i"), "i"), None), x, None, length=2)[0]
+    for fun, expected in (
+        (lane, [1, 2, 3, 4]),
+        (count, [1, 1, 3, 3]),
+        (chosen, [-1, -1, 1, 1]),
+        (summed, [13, 13, 13, 13]),
+    ):
+        for run in (fun, purax.jit(fun), purax.checkpoint(fun)):
+            found = purax.vmap(lambda _, x, run=run: run(x), axis_name="i", in_axes=(0, None))(pnp.zeros(4), 1)
+            np.testing.assert_array_equal(found, expected)
