@@ -75,8 +75,8 @@ _hooks.numpy = numpy
 # Loaded on first use: most programs need few of them, and import time is a feature.
 _LAZY = frozenset({
     "ad", "ad_checkpoint", "api_util", "core", "custom_batching", "custom_derivatives", "data", "debug", "dlpack", "dtypes",
-    "events", "experimental", "export", "extend", "ffi", "flatten_util", "image", "interpreters", "lax", "linen", "nn", "ops", "optim", "random", "ref",
-    "scipy", "sharding", "stages", "test_util", "train", "typing",
+    "events", "example_libraries", "experimental", "export", "extend", "ffi", "flatten_util", "image", "interpreters", "lax", "linen", "nn", "ops", "optim", "random", "ref",
+    "scipy", "sharding", "stages", "test_util", "tools", "train", "typing",
 })  # fmt: skip
 
 

@@ -145,6 +145,7 @@ _TABLE = (
     Setting("debug_nans", _flag, False, "raise when a result holds NaN"),
     Setting("debug_infs", _flag, False, "raise when a result holds inf"),
     Setting("user_context", _anything, (), "values of contexts that users made, part of each key", traced=True),
+    Setting("xla_metadata", _anything, (), "attributes of operations, set by set_xla_metadata", traced=True),
     Setting("disable_jit", _flag, False, "run jitted functions operation by operation"),
     Setting("no_tracing", _flag, False, "raise when a jitted function is traced anew"),
     Setting("no_execution", _flag, False, "raise when a compiled function runs", traced=True),

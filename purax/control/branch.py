@@ -179,8 +179,12 @@ class Cond(Primitive):
             return []
         known = b.splat(index)
         if known is not None:  # such as the number of the platform: what is for others need not exist on this one
-            return b.jaxpr(branches[int(np.clip(known, 0, len(branches) - 1))], operands)
-        regions = ", ".join([b.block((), lambda inner, j=j: inner.jaxpr(j, operands)) for j in branches])
+            i = int(np.clip(known, 0, len(branches) - 1))
+            return b.jaxpr(branches[i], operands, "cond", f"branch_{i}_fun")
+        regions = ", ".join([
+            b.block((), lambda inner, i=i, j=j: inner.jaxpr(j, operands, "cond", f"branch_{i}_fun"))
+            for i, j in enumerate(branches)
+        ])  # fmt: skip
         types = ", ".join(a.hlo for a in outs)
         return b.emit_many(f'"stablehlo.case"({index}) ({regions}) : (tensor<i32>) -> ({types})', outs)
 

@@ -17,7 +17,7 @@ from purax.core.hooks import hooks
 from purax.core.interpret import reference_eval
 from purax.core.ir import Jaxpr, intern
 from purax.core.primitive import Primitive
-from purax.core.stage import StageTrace
+from purax.core.stage import StageTrace, recording
 from purax.core.trace import aval_of, current, is_tracer
 from purax.lowering.emit import attribute
 from purax.primitives import shape
@@ -142,11 +142,8 @@ def _staged(flat: Callable[..., Any], avals: list[Any], name: str) -> Jaxpr:
     """The decomposition as a program; arrays that it uses from outside are written into it."""
     trace = StageTrace(current.get(), name, "composite", embed=True)
     inputs = [trace.new_input(aval) for aval in avals]
-    token = current.set(trace)
-    try:
+    with recording(trace):
         outputs = flat(*inputs)
-    finally:
-        current.reset(token)
     closed = trace.close(inputs, outputs)
     if closed.consts:
         found = ", ".join(aval_of(x).str_short() for x in closed.consts)

@@ -34,8 +34,8 @@ from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Equation, Jaxpr, Var, intern
 from purax.core.rules import RuleTable
-from purax.core.stage import StageTrace, StageTracer
-from purax.core.trace import aval_of, current
+from purax.core.stage import StageTrace, StageTracer, recording
+from purax.core.trace import aval_of
 from purax.primitives import bits, comparison, elementwise, joining, reduction, shape, slicing
 from purax.primitives.base import zeros_of
 from purax.sharding import PartitionSpec
@@ -133,8 +133,7 @@ class _Discharge:
     def run(self) -> tuple[Jaxpr, Table]:
         """The discharged program and its table."""
         jaxpr, trace = self.jaxpr, self.trace
-        token = current.set(trace)
-        try:
+        with recording(trace):
             for eqn in jaxpr.eqns:
                 before = len(trace.eqns)
                 if CHECK in eqn.effects:
@@ -146,8 +145,6 @@ class _Discharge:
                 else:
                     trace.eqns.append(eqn.replace(invars=[self.atom(a) for a in eqn.invars]))
             outs = [*[self.atom(a) for a in jaxpr.outvars], *[trace.atom(x) for x in self.report.values()]]
-        finally:
-            current.reset(token)
         invars = [*jaxpr.constvars, *jaxpr.invars]
         return intern(Jaxpr([], invars, outs, trace.eqns, jaxpr.names, jaxpr.name)), self.report.table
 
@@ -298,9 +295,9 @@ def _scan(d: _Discharge, eqn: Equation, operands: list[Any]) -> Any:
 @check_rules.register(while_p)
 def _while(d: _Discharge, eqn: Equation, operands: list[Any]) -> Any:
     """The condition is part of the steps; the loop carries what it said last."""
-    params, start, n_body = eqn.params, eqn.params["condition_consts"], eqn.params["body_consts"]
-    condition, cond_table = d.inner(params["condition"])
-    body, body_table = d.inner(params["body"])
+    params, start, n_body = eqn.params, eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    condition, cond_table = d.inner(params["cond_jaxpr"])
+    body, body_table = d.inner(params["body_jaxpr"])
     count = len(eqn.outvars)
     fixed, consts, values = operands[:start], operands[start : start + n_body], operands[start + n_body :]
     step_cond, step_body = [_with_step(t) for t in (cond_table, body_table)]
@@ -344,8 +341,8 @@ def _while(d: _Discharge, eqn: Equation, operands: list[Any]) -> Any:
     avals = [aval_of(x) for x in state]
     held = [aval_of(x) for x in (*fixed, *consts)]
     results = while_p.bind(
-        *fixed, *consts, *state, condition=build(still, avals, condition.name), body=build(step, [*held, *avals], body.name),
-        condition_consts=0, body_consts=len(held), max_steps=params["max_steps"],
+        *fixed, *consts, *state, cond_jaxpr=build(still, avals, condition.name), body_jaxpr=build(step, [*held, *avals], body.name),
+        cond_nconsts=0, body_nconsts=len(held), max_steps=params["max_steps"],
     )  # fmt: skip
     _, _, code, *rest = results
     return rest[len(table.slots) :], Report(table, code, rest[: len(table.slots)])
@@ -365,11 +362,8 @@ def _region(d: _Discharge, eqn: Equation, operands: list[Any]) -> Any:
 
     trace = StageTrace(None, jaxpr.name, "shard_map", embed=True)
     inputs = [trace.new_input(a) for a in jaxpr.in_avals]
-    token = current.set(trace)
-    try:
+    with recording(trace):
         local = run(*inputs)
-    finally:
-        current.reset(token)
     program = intern(trace.close(inputs, local).jaxpr)
     specs = (*params["out_specs"], *[PartitionSpec(tuple(axes))] * (len(program.outvars) - count))
     results = shard_map_p.bind(*operands, **{**params, "jaxpr": program, "out_specs": specs})

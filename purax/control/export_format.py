@@ -54,7 +54,7 @@ def serialize(exported: Exported, vjp_order: int = 0) -> bytearray:
         The arguments have a type of node that was not registered for serialization.
     """
     scope = exported.scope
-    as_text = scope is not None or exported.nr_devices > 1  # artifacts hold StableHLO only, not how it is split
+    as_text = scope is not None
     parts = [_module_bytes(text, as_text) for text in dict.fromkeys(exported.modules.values())]
     numbers = {text: i for i, text in enumerate(dict.fromkeys(exported.modules.values()))}
     if vjp_order > 0:
@@ -74,6 +74,8 @@ def serialize(exported: Exported, vjp_order: int = 0) -> bytearray:
         "devices": exported.nr_devices,
         "in_specs": [None if spec is None else list(spec) for spec in exported.in_specs],
         "out_specs": [None if spec is None else list(spec) for spec in exported.out_specs],
+        "calls_global": exported.calls_global,
+        "as_text": as_text,
         "sizes": [len(part) for part in parts],
     }
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -106,14 +108,13 @@ def deserialize(blob: bytes | bytearray) -> Exported:
         parts.append(body[start : start + size])
         start += size
     scope = None if header["constraints"] is None else SymbolicScope(header["constraints"])
-    as_text = scope is not None or header["devices"] > 1
-    modules = {name: _module_text(parts[i], as_text) for name, i in header["modules"].items()}
+    modules = {name: _module_text(parts[i], header["as_text"]) for name, i in header["modules"].items()}
     return Exported(
         header["name"], _tree_of(header["in_tree"]), tuple([_aval_of(form, scope) for form in header["ins"]]),
         _tree_of(header["out_tree"]), tuple([_aval_of(form, scope) for form in header["outs"]]), tuple(header["platforms"]),
         modules, tuple([DisabledSafetyCheck(*check) for check in header["checks"]]),
         (lambda: deserialize(parts[-1])) if header["vjp"] else None, nr_devices=header["devices"],
-        in_specs=_specs_of(header["in_specs"]), out_specs=_specs_of(header["out_specs"]),
+        in_specs=_specs_of(header["in_specs"]), out_specs=_specs_of(header["out_specs"]), calls_global=header["calls_global"],
     )  # fmt: skip
 
 

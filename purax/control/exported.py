@@ -25,11 +25,13 @@ from purax.control.ref_scope import Cells
 from purax.core.aval import ShapeDtypeStruct, array_aval
 from purax.core.dims import Dim, SymbolicScope, evaluate, variables, writing
 from purax.core.hooks import hooks
+from purax.core.ir import Jaxpr
+from purax.core.name_stack import NameStack
 from purax.core.primitive import Primitive, Undefined
 from purax.core.trace import aval_of
 from purax.lazy import lazy
-from purax.lowering.emit import Builder, Module, Value
-from purax.lowering.module import strip_locations
+from purax.lowering.emit import Builder, Module, Value, symbol
+from purax.lowering.module import attributes, strip_locations
 from purax.pipeline.evaluate import as_array
 from purax.primitives import random_bits
 from purax.runtime import client
@@ -92,6 +94,8 @@ class Exported:
         Over how many devices the program is split; a program for one runs on any number.
     in_specs, out_specs : tuple of PartitionSpec or None
         How arguments and results are spread over them; None leaves it to the partitioner.
+    calls_global : bool
+        Whether it calls an exported function that depends on sizes, or on the platform, of the call.
     """
 
     fun_name: str
@@ -110,6 +114,7 @@ class Exported:
     out_specs: tuple[Any, ...] = ()
     ordered_effects: tuple[Any, ...] = ()
     unordered_effects: tuple[Any, ...] = ()
+    calls_global: bool = False
 
     @property
     def scope(self) -> SymbolicScope | None:
@@ -119,7 +124,7 @@ class Exported:
     @property
     def uses_global_constants(self) -> bool:
         """Whether the program depends on sizes, or on the platform, of the call."""
-        return self.scope is not None or len(self.platforms) > 1
+        return self.scope is not None or len(self.platforms) > 1 or self.calls_global
 
     @property
     def module_kept_var_idx(self) -> tuple[int, ...]:
@@ -423,23 +428,65 @@ def _export(traced: Any, platforms: tuple[str, ...], checks: tuple[DisabledSafet
     structure = tree.structure((tuple(a for i, a in enumerate(args) if i not in static), kwargs))
     plan = traced._function.plan(call, program)
     devices = () if plan.how.mesh is None else plan.how.placement.devices
-    modules = {name: _text(program, traced.fun_name, name, devices) for name in platforms}
+    _check_donation(traced.fun_name, call.donated, platforms)
+    shardings = _shardings(plan.placements[len(program.consts) :], len(traced.in_avals))
+    out_shardings = _shardings(plan.how.out_placements, len(traced.out_avals))
+    modules = {
+        name: _text(program, traced.fun_name, name, devices, shardings, out_shardings)
+        for name in platforms
+    }  # fmt: skip
     _check_targets(modules, checks)
     exported = Exported(
         traced.fun_name, structure, tuple(traced.in_avals), traced.out_tree, tuple(traced.out_avals), platforms, modules, checks,
-        lambda: _export_vjp(traced, platforms, checks), nr_devices=max(len(devices), 1),
-        in_specs=_specs(plan.placements[len(program.consts) :]), out_specs=_specs(plan.how.out_placements, len(traced.out_avals)),
+        lambda: _export_vjp(traced, platforms, checks, shardings, out_shardings), nr_devices=max(len(devices), 1),
+        in_specs=_specs(shardings), out_specs=_specs(out_shardings), calls_global=_calls_global(program.jaxpr),
     )  # fmt: skip
     _check_scope(exported)
     return exported
 
 
-def _specs(placements: Sequence[Any], count: int = 0) -> tuple[Any, ...]:
-    shardings = [None if p is None else p.sharding for p in placements] or [None] * count
-    return tuple([s.spec if isinstance(s, NamedSharding) else None for s in shardings])
+def _shardings(placements: Sequence[Any], count: int) -> list[Any]:
+    """How the values are spread over a mesh; None where nobody said."""
+    found = [None if p is None else p.sharding for p in placements] or [None] * count
+    return [s if isinstance(s, NamedSharding) else None for s in found]
 
 
-def _text(program: Any, name: str, platform: str, devices: Sequence[Any]) -> str:
+def _specs(shardings: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([None if s is None else s.spec for s in shardings])
+
+
+def _calls_global(jaxpr: Any) -> bool:
+    """Whether the program calls an exported one that depends on sizes, or on the platform, of the call."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is exported_p and eqn.params["exported"].uses_global_constants:
+            return True
+        for value in eqn.params.values():
+            inner = value if isinstance(value, tuple) else (value,)
+            if any(isinstance(program, Jaxpr) and _calls_global(program) for program in inner):
+                return True
+    return False
+
+
+_DONATING = frozenset({"cpu", "cuda", "gpu", "rocm", "tpu"})
+
+
+def _check_donation(name: str, donated: Sequence[bool], platforms: Sequence[str]) -> None:
+    """Refuse donated arguments for platforms of which some are not known to take memory over."""
+    other = [p for p in platforms if p not in _DONATING]
+    if any(donated) and 0 < len(other) < len(platforms):
+        raise NotImplementedError(
+            errors.explain(
+                f"In multi-platform lowering either all or no lowering platforms should support donation: {name} donates, and is "
+                f"exported for {', '.join(platforms)}.",
+                f"purax does not know whether {', '.join(other)} can take over the memory of arguments.",
+                "export it without donate_argnums.",
+            )
+        )
+
+
+def _text(
+    program: Any, name: str, platform: str, devices: Sequence[Any], shardings: Sequence[Any], out_shardings: Sequence[Any]
+) -> str:  # fmt: skip
     """The program with its constants, whose `main` takes the leaves."""
     jaxpr = program.jaxpr
     if jaxpr.has_keys:
@@ -447,21 +494,22 @@ def _text(program: Any, name: str, platform: str, devices: Sequence[Any]) -> str
     consts = [as_array(random_bits.random_unwrap(c) if _is_key(c.aval) else c) for c in map(as_array, program.consts)]
     module = Module(devices)
     module.target = platform
-    builder = Builder(module, scope=f"jit({name})/")
+    builder = Builder(module, names=NameStack([f"jit({name})"]))
     with writing():
         arguments = [Value(f"%arg{i}", v.aval) for i, v in enumerate(jaxpr.invars[len(consts) :])]
         fixed = [builder.constant(np.asarray(c), c.aval) for c in consts]
         outs = builder.jaxpr(jaxpr, [*fixed, *arguments])
     if module.callbacks:
         raise ValueError(f"{name} calls back into Python, which cannot be kept with a program")
-    head = ", ".join(f"{a}: {a.hlo}" for a in arguments)
-    results = ", ".join(out.hlo for out in outs)
-    values = f" {', '.join(map(str, outs))} : {results}" if outs else ""
+    if len(devices) <= 1:  # for any number of devices
+        shardings = out_shardings = ()
+    told, out_told = attributes(module, arguments, (), shardings), attributes(module, outs, (), out_shardings)
+    head = ", ".join(f"{a}: {a.hlo}{' ' + t if t else ''}" for a, t in zip(arguments, told, strict=True))
+    results = ", ".join(f"{out.hlo}{' ' + t if t else ''}" for out, t in zip(outs, out_told, strict=True))
+    values = f" {', '.join(map(str, outs))} : {', '.join(out.hlo for out in outs)}" if outs else ""
     main = [f"func.func public @main({head}) -> ({results}) {{", *builder.lines, f"return{values}", "}"]
     return strip_locations(
-        "\n".join(
-            [f"module @jit_{module.unique(name)} {{", *module.mesh_definitions(), *main, *module.functions, "}", ""]
-        )
+        "\n".join([f"module @jit_{symbol(name)} {{", *module.mesh_definitions(), *main, *module.functions, "}", ""])
     )
 
 
@@ -499,8 +547,11 @@ def _check_scope(exported: Exported) -> None:
             raise ValueError(f"{exported.fun_name}: no argument tells the dimension variable {name!r} of a constraint")
 
 
-def _export_vjp(traced: Any, platforms: tuple[str, ...], checks: tuple[DisabledSafetyCheck, ...]) -> Exported:
-    """Export the function from leaves and cotangents to cotangents."""
+def _export_vjp(
+    traced: Any, platforms: tuple[str, ...], checks: tuple[DisabledSafetyCheck, ...], shardings: Sequence[Any],
+    out_shardings: Sequence[Any],
+) -> Exported:  # fmt: skip
+    """Export the function from leaves and cotangents to cotangents; a cotangent is spread as its primal."""
     ins, outs = _inexact(traced.in_avals), _inexact(traced.out_avals)
     count = len(traced.in_avals)
 
@@ -519,6 +570,10 @@ def _export_vjp(traced: Any, platforms: tuple[str, ...], checks: tuple[DisabledS
 
     backward.__name__ = f"{traced.fun_name}_vjp"
     specs = [*traced.in_avals, *[traced.out_avals[i] for i in outs]]
-    function = jit(backward)
+    given = (*shardings, *[out_shardings[i] for i in outs])
+    options: dict[str, Any] = {}
+    if any(s is not None for s in given):
+        options = {"in_shardings": given, "out_shardings": tuple([shardings[i] for i in ins])}
+    function = jit(backward, **options)
     structs = [ShapeDtypeStruct(a.shape, a.dtype) for a in specs]
     return _export(function.trace(*structs), platforms, checks)

@@ -15,8 +15,8 @@ from purax.control.program_call import jit_p
 from purax.core.hooks import hooks
 from purax.core.ir import Equation, Jaxpr, intern
 from purax.core.rules import RuleTable
-from purax.core.stage import StageTrace, StageTracer
-from purax.core.trace import aval_of, current
+from purax.core.stage import StageTrace, StageTracer, recording
+from purax.core.trace import aval_of
 from purax.primitives import bits, comparison, elementwise, gather, joining, reduction, scatter, shape, slicing
 
 __all__ = ["instrument", "with_automatic_checks"]
@@ -73,8 +73,7 @@ def instrument(jaxpr: Jaxpr, kinds: Kinds, calls: bool = True) -> Jaxpr:
 
 def _instrumented(jaxpr: Jaxpr, kinds: Kinds, calls: bool) -> Jaxpr:
     trace = StageTrace(None, jaxpr.name, "checks", embed=True)
-    token = current.set(trace)
-    try:
+    with recording(trace):
         for eqn in jaxpr.eqns:
             if eqn.primitive is check_p:
                 if _wanted(eqn.params["table"], kinds):
@@ -89,8 +88,6 @@ def _instrumented(jaxpr: Jaxpr, kinds: Kinds, calls: bool) -> Jaxpr:
                 _no_nan(trace, eqn)
             for new in trace.eqns[before:]:
                 new.source = eqn.source
-    finally:
-        current.reset(token)
     return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, trace.eqns, jaxpr.names, jaxpr.name)
 
 

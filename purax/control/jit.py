@@ -93,7 +93,8 @@ class JitFunction:
         rest = tuple([(o, v) for o, v in options.items() if v and o not in _CHOICES and o != "compiler_options"])
         self.store = store = store_of(fun, (self.static, self.donated, rest, self.flags))
         self.cache, self.keyword_cache, self.programs = store.quick, store.quick_keyword, store.programs
-        self.__dict__.update(getattr(fun, "__dict__", {}) if inspect.isfunction(fun) else {})
+        if inspect.isfunction(fun):  # what `functools.wraps` took from another jitted function is not ours
+            self.__dict__ = {**fun.__dict__, **self.__dict__}
         self.__wrapped__ = fun
         for field in ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__"):
             if hasattr(fun, field):

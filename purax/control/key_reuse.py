@@ -133,11 +133,11 @@ class _Account:
 
     def loop(self, params: dict[str, Any], given: Sequence[Numbers]) -> list[Numbers]:
         """Condition and body for two rounds."""
-        first, second = params["condition_consts"], params["condition_consts"] + params["body_consts"]
+        first, second = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
         state = list(given[second:])
         for _ in range(2):
-            self.program(params["condition"], [*given[:first], *state])
-            state = self.program(params["body"], [*given[first:second], *state])
+            self.program(params["cond_jaxpr"], [*given[:first], *state])
+            state = self.program(params["body_jaxpr"], [*given[first:second], *state])
         return state
 
     def branches(self, branches: Sequence[Jaxpr], given: Sequence[Numbers]) -> list[Numbers]:

@@ -35,7 +35,7 @@ from purax.core.hooks import hooks
 from purax.core.interpret import walk
 from purax.core.ir import Equation, Jaxpr, intern
 from purax.core.passes import finds
-from purax.core.stage import StageTrace
+from purax.core.stage import StageTrace, recording
 from purax.core.trace import aval_of, bind_in, current
 from purax.pipeline.evaluate import one_equation
 from purax.primitives import elementwise, reduction, shape, slicing
@@ -127,11 +127,8 @@ def _unnamed(jaxpr: Jaxpr, axis: Any) -> Jaxpr:
     if found is None:
         trace = StageTrace(None, jaxpr.name, "vmap", embed=True)
         inputs = [trace.new_input(a.with_varying(a.varying - {axis.name})) for a in jaxpr.in_avals]
-        token = current.set(trace)
-        try:
+        with recording(trace):
             outs = walk(jaxpr, (), inputs, lambda eqn, values: _bind_unnamed(eqn, values, axis))
-        finally:
-            current.reset(token)
         found = jaxpr.derived["unnamed", axis.name] = intern(trace.close(inputs, outs).jaxpr)
     return found
 

@@ -420,8 +420,8 @@ def _while_loop(
     def run(held: Sequence[Any]) -> list[Any]:
         changing, unchanged = partition(fixed, [*init_flat, *held])
         outs = while_p.bind(
-            *cond_consts, *unchanged, *body_consts, *unchanged, *start, *changing, condition=intern(condition),
-            body=intern(body), condition_consts=n_cond, body_consts=n_body, max_steps=limit,
+            *cond_consts, *unchanged, *body_consts, *unchanged, *start, *changing, cond_jaxpr=intern(condition),
+            body_jaxpr=intern(body), cond_nconsts=n_cond, body_nconsts=n_body, max_steps=limit,
         )  # fmt: skip
         if cut and checked:
             (goes_on,) = eval_jaxpr(silent(uncounted), (), *cond_consts, *unchanged, *outs[1:])

@@ -93,9 +93,9 @@ class Jit(Primitive):
         return self.bind(*moved, jaxpr=mapped, name=name, inline=inline), tuple([0 if b else None for b in out_batched])
 
     def lower(self, b: Any, ins: Any, outs: Any, *, jaxpr: Jaxpr, name: str, inline: bool) -> Any:
-        """A private function, emitted once per module; small or inlined programs are written in place."""
-        if inline or len(jaxpr.eqns) <= 2 or b.module.manual is not None:
-            return b.jaxpr(jaxpr, ins)
+        """A private function, emitted once per module; inlined programs and those in manual regions are written in place."""
+        if inline or b.module.manual is not None:
+            return b.jaxpr(jaxpr, ins, f"jit({name})")
         return b.call(jaxpr, ins, name or "call")
 
     def split(self, eqn: Any, policy: Any) -> Any:

@@ -20,12 +20,15 @@ from purax.core.axes import axis_environment, lane_axes
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Jaxpr, intern
 from purax.core.passes import dead_code
+from purax.core.source import opened
 from purax.core.trace import Tracer, aval_of
 from purax.primitives import barrier
 from purax.primitives.base import is_linear
 from purax.transforms.flat import argument_names, check_arrays, name_of
 from purax.transforms.jvp import jvp_jaxpr
 from purax.transforms.transpose import backward_pass, linearize_jaxpr
+
+_AGAIN = "rematted_computation"  # JAX's name for what is computed a second time
 
 __all__ = ["checkpoint", "checkpoint_name", "checkpoint_policies", "remat_p"]
 
@@ -41,6 +44,10 @@ class Remat(HeldCall):
     prevent_cse : tuple of bool
         Operands that a barrier hides from the compiler before they are used a second time.
     """
+
+    def lower(self, b: Any, ins: Any, outs: Any, *, jaxpr: Jaxpr, **_: Any) -> Any:
+        """The program in place."""
+        return b.jaxpr(jaxpr, ins, "checkpoint")
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """Call of the derivative program, checkpointed, too."""
@@ -141,7 +148,12 @@ class RematLinear(LinearCall):
             results = iter(barrier.optimization_barrier_p.bind(*take(operands, hidden), *given))
             operands = [next(results) if h else x for h, x in zip(hidden, operands, strict=True)]
             cotangents = [None if c is None else next(results) for c in cotangents]
-        return tuple(backward_pass(jaxpr, operands, cotangents))
+        with opened(_AGAIN):
+            return tuple(backward_pass(jaxpr, operands, cotangents))
+
+    def lower(self, b: Any, ins: Any, outs: Any, *, jaxpr: Jaxpr, **_: Any) -> Any:
+        """The program in place."""
+        return b.jaxpr(jaxpr, ins, _AGAIN)
 
     def dce(self, wanted: Sequence[bool], eqn: Any) -> Any:
         """Drop unused outputs, and the operands that only they need."""

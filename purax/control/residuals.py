@@ -12,7 +12,7 @@ from purax.control.remat import remat_p
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import ClosedJaxpr, Jaxpr, Var, intern, open_constants
 from purax.core.source import format_source
-from purax.core.stage import StageTrace, StageTracer, stage
+from purax.core.stage import StageTrace, StageTracer, recording, stage
 from purax.core.trace import aval_of, bind_in, current
 from purax.transforms.flat import argument_names, check_arrays, flat_function, name_of
 from purax.transforms.reverse import linearize_flat
@@ -83,11 +83,8 @@ def _residuals(jaxpr: Jaxpr, consts: int, names: list[str]) -> list[Residual]:
     trace = StageTrace(None, jaxpr.name, "grad", embed=True)
     inputs = [trace.new_input(a) for a in jaxpr.in_avals]
     needed = [i >= consts for i in range(len(inputs))]
-    token = current.set(trace)
-    try:
+    with recording(trace):
         _, tape = linearize_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), inputs, needed)
-    finally:
-        current.reset(token)
     origins = {t.variable: "a constant" for t in inputs[:consts]}
     origins.update((t.variable, f"argument {name}") for t, name in zip(inputs[consts:], names, strict=True))
     for eqn in trace.eqns:
@@ -103,11 +100,8 @@ def _unchecked(jaxpr: Jaxpr) -> Jaxpr:
     if found is None:
         trace = StageTrace(None, jaxpr.name, "grad", embed=True)
         inputs = [trace.new_input(a) for a in jaxpr.in_avals]
-        token = current.set(trace)
-        try:
+        with recording(trace):
             outs = _eval_unchecked(jaxpr, inputs)
-        finally:
-            current.reset(token)
         found = jaxpr.derived["unchecked"] = intern(trace.close(inputs, outs).jaxpr)
     return found
 

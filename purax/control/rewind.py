@@ -120,14 +120,14 @@ def pushed(body: Jaxpr, consts: tuple[bool, ...], carried: tuple[bool, ...], lim
 
 
 def counted(
-    condition: Jaxpr, body: Jaxpr, condition_consts: int, body_consts: int, limit: int | None = None
+    condition: Jaxpr, body: Jaxpr, cond_nconsts: int, body_consts: int, limit: int | None = None
 ) -> tuple[Any, Jaxpr, Jaxpr]:
     """Type of a counter of steps, and the programs of a loop that carries one before its values (and heeds a limit).
 
     Parameters
     ----------
     condition, body : Jaxpr
-    condition_consts, body_consts : int
+    cond_nconsts, body_consts : int
         How many leading inputs are constants.
     limit : int, optional
 
@@ -138,9 +138,9 @@ def counted(
     aval = COUNT.with_varying(condition.out_avals[0].varying)
 
     def go_on(*xs: Any) -> list[Any]:
-        verdict = eval_jaxpr(condition, (), *xs[:condition_consts], *xs[condition_consts + 1 :])
+        verdict = eval_jaxpr(condition, (), *xs[:cond_nconsts], *xs[cond_nconsts + 1 :])
         if limit is not None:
-            verdict = [bits.bitwise_and(comparison.lt(xs[condition_consts], np.int32(limit)), verdict[0])]
+            verdict = [bits.bitwise_and(comparison.lt(xs[cond_nconsts], np.int32(limit)), verdict[0])]
         return verdict
 
     def step(*xs: Any) -> list[Any]:
@@ -152,7 +152,7 @@ def counted(
 
     return (
         aval,
-        build(go_on, inserted(condition.in_avals, condition_consts), condition.name),
+        build(go_on, inserted(condition.in_avals, cond_nconsts), condition.name),
         build(step, inserted(body.in_avals, body_consts), body.name),
     )
 
@@ -259,8 +259,8 @@ def _repeat(count: Any, limit: int, step: Callable[..., Sequence[Any]], values: 
     program, consts = open_constants(stage(body, [index, *avals], step.__name__, kind="rewind"))
     condition = build(lambda end, i, *_: [comparison.lt(i, end)], [index, index, *avals], step.__name__)
     outs = while_loop.while_p.bind(
-        count, *consts, zeros_of(index), *values, condition=condition, body=intern(program), condition_consts=1,
-        body_consts=len(consts), max_steps=limit,
+        count, *consts, zeros_of(index), *values, cond_jaxpr=condition, body_jaxpr=intern(program), cond_nconsts=1,
+        body_nconsts=len(consts), max_steps=limit,
     )  # fmt: skip
     return list(outs[1:])
 

@@ -52,7 +52,7 @@ class Step:
             _read_apart(b, x, index) if parts > 1 and not known else _read(b, x, index)
             for x, parts in zip(self.xs, self.apart, strict=True)
         ]
-        results = b.jaxpr(self.jaxpr, [*self.fixed, *state, *slices])
+        results = b.jaxpr(self.jaxpr, [*self.fixed, *state, *slices], "while", "body")
         written = [_write(b, row, y, index) for row, y in zip(rows, results[self.carry :], strict=True)]
         return results[: self.carry], written
 

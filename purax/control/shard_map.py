@@ -22,8 +22,8 @@ from purax.core.interpret import eval_jaxpr, reference_eval
 from purax.core.ir import Equation, Jaxpr, Var, intern
 from purax.core.passes import dead_code
 from purax.core.primitive import Primitive
-from purax.core.stage import StageTrace
-from purax.core.trace import aval_of, current
+from purax.core.stage import StageTrace, recording
+from purax.core.trace import aval_of
 from purax.lowering.manual import manual_computation
 from purax.primitives import collective, elementwise, shape
 from purax.primitives.base import is_linear
@@ -231,7 +231,15 @@ class ShardMap(Primitive):
     ) -> Any:
         """`sdy.manual_computation`."""
         return manual_computation(
-            b, mesh, axes, ins, in_specs, outs, out_specs, jaxpr.in_avals, lambda inner, *xs: inner.jaxpr(jaxpr, xs)
+            b,
+            mesh,
+            axes,
+            ins,
+            in_specs,
+            outs,
+            out_specs,
+            jaxpr.in_avals,
+            lambda inner, *xs: inner.jaxpr(jaxpr, xs, "shard_map"),
         )
 
 
@@ -250,11 +258,8 @@ def _staged(fun: Callable[..., Sequence[Any]], avals: Sequence[Any], name: str) 
     """Program of a flat function of local values that captures nothing."""
     trace = StageTrace(None, name, "shard_map", embed=True)
     inputs = [trace.new_input(a) for a in avals]
-    token = current.set(trace)
-    try:
+    with recording(trace):
         outs = fun(*inputs)
-    finally:
-        current.reset(token)
     return intern(trace.close(inputs, outs).jaxpr)
 
 

@@ -18,7 +18,7 @@ from purax.control.store import clear_programs
 from purax.core.aval import ShapeDtypeStruct
 from purax.core.axes import named_axes
 from purax.core.primitive import registry
-from purax.core.source import scope
+from purax.core.source import opened
 from purax.core.trace import Tracer, aval_of, current
 from purax.lazy import lazy
 from purax.pipeline import compile as compiling
@@ -219,11 +219,8 @@ def named_scope(name: str) -> Iterator[None]:
     """
     if not isinstance(name, str):
         raise TypeError(f"named_scope name argument must be a string, got {name!r}")
-    token = scope.set(f"{scope.get()}{name}/")
-    try:
+    with opened(name):
         yield
-    finally:
-        scope.reset(token)
 
 
 def live_arrays(platform: str | None = None) -> list[Any]:

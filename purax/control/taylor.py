@@ -158,8 +158,8 @@ def _scan(trace: Any, operands: Any, params: Any) -> Any:
 
 @taylor_rules.register(while_p)
 def _while(trace: Any, operands: Any, params: Any) -> Any:
-    start, n_body, order = params["condition_consts"], params["body_consts"], trace.order
-    condition, body = params["condition"], params["body"]
+    start, n_body, order = params["cond_nconsts"], params["body_nconsts"], trace.order
+    condition, body = params["cond_jaxpr"], params["body_jaxpr"]
     cond_fixed, fixed, values = operands[:start], operands[start : start + n_body], operands[start + n_body :]
     mask = _active(trace, (*fixed, *values))
     while True:
@@ -179,7 +179,7 @@ def _while(trace: Any, operands: Any, params: Any) -> Any:
     made = _built(trace, step, [aval_of(x) for x in given], body.name)
     avals = [*condition.in_avals, *map(aval_of, value_terms)]
     verdict = _built(trace, lambda *xs: eval_jaxpr(condition, (), *xs[: start + n_values]), avals, condition.name)
-    changed = {"condition": verdict, "body": made, "body_consts": n_body + n_fixed}
+    changed = {"cond_jaxpr": verdict, "body_jaxpr": made, "body_nconsts": n_body + n_fixed}
     results = _outside(trace, while_p, (*_first(trace, cond_fixed), *given), {**params, **changed})
     return _outputs(trace, n_values, results, has)
 

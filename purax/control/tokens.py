@@ -88,15 +88,15 @@ def _region(eqn: Equation, token: Any) -> Equation:
 
 @token_rules.register(while_p)
 def _while(eqn: Equation, token: Any) -> Equation:
-    params, start, n_body = eqn.params, eqn.params["condition_consts"], eqn.params["body_consts"]
-    condition, body = params["condition"], with_token_operand(params["body"])
+    params, start, n_body = eqn.params, eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    condition, body = params["cond_jaxpr"], with_token_operand(params["body_jaxpr"])
     fixed, consts, values = eqn.invars[:start], eqn.invars[start : start + n_body], eqn.invars[start + n_body :]
     if any_chained(condition.effects):
         return _while_with_condition(eqn, token, with_token_operand(condition), body)
     order = [*range(1, n_body + 1), 0, *range(n_body + 1, len(body.invars))]
     body = permuted(body, order, range(len(body.outvars)))
     condition = _ignoring(condition, start)
-    changed = {**params, "condition": condition, "body": body}
+    changed = {**params, "cond_jaxpr": condition, "body_jaxpr": body}
     return _threaded(eqn, [*fixed, *consts, token, *values], changed)
 
 
@@ -108,7 +108,7 @@ def _ignoring(condition: Jaxpr, start: int) -> Jaxpr:
 
 def _while_with_condition(eqn: Equation, token: Any, condition: Jaxpr, body: Jaxpr) -> Equation:
     """A condition with ordered effects is part of the steps: the loop carries what it said last."""
-    start, n_body = eqn.params["condition_consts"], eqn.params["body_consts"]
+    start, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
 
     def whole(token: Any, *xs: Any) -> list[Any]:
         fixed, consts, values = xs[:start], xs[start : start + n_body], xs[start + n_body :]
@@ -124,8 +124,8 @@ def _while_with_condition(eqn: Equation, token: Any, condition: Jaxpr, body: Jax
         avals = [a.aval for a in (going, first, *values)]
         held = [x.aval for x in (*fixed, *consts)]
         results = while_p.bind(
-            *fixed, *consts, going, first, *values, condition=build(lambda going, *_: [going], avals, condition.name),
-            body=build(step, [*held, *avals], body.name), condition_consts=0, body_consts=len(held),
+            *fixed, *consts, going, first, *values, cond_jaxpr=build(lambda going, *_: [going], avals, condition.name),
+            body_jaxpr=build(step, [*held, *avals], body.name), cond_nconsts=0, body_nconsts=len(held),
             max_steps=eqn.params["max_steps"],
         )  # fmt: skip
         return list(results[1:])

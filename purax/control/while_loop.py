@@ -30,11 +30,11 @@ class While(Primitive):
 
     Params
     ------
-    condition : Jaxpr
+    cond_jaxpr : Jaxpr
         `(its constants, values) -> scalar bool` (mapped: any shape, one per lane).
-    body : Jaxpr
+    body_jaxpr : Jaxpr
         `(its constants, values) -> values`.
-    condition_consts, body_consts : int
+    cond_nconsts, body_nconsts : int
     max_steps : int or None
         A bound on the number of steps that the condition keeps by itself; with it the loop has a reverse mode.
     """
@@ -43,27 +43,26 @@ class While(Primitive):
 
     def infer(self, *avals: Any, **params: Any) -> Any:
         """Types of the values."""
-        return params["body"].out_avals
+        return params["body_jaxpr"].out_avals
 
     def effects(self, params: dict[str, Any]) -> frozenset[Any]:
         """Effects of both programs."""
-        return params["condition"].effects | params["body"].effects
+        return params["cond_jaxpr"].effects | params["body_jaxpr"].effects
 
     def reference(self, *operands: Any, **params: Any) -> Any:
         """A Python loop."""
-        condition, body = params["condition"], params["body"]
-        condition_consts, body_consts = params["condition_consts"], params["body_consts"]
-        cond_fixed = operands[:condition_consts]
-        body_fixed = operands[condition_consts : condition_consts + body_consts]
-        values = list(operands[condition_consts + body_consts :])
+        condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+        start, n_body = params["cond_nconsts"], params["body_nconsts"]
+        cond_fixed, body_fixed = operands[:start], operands[start : start + n_body]
+        values = list(operands[start + n_body :])
         while reference_eval(condition, (), *cond_fixed, *values)[0]:
             values = reference_eval(body, (), *body_fixed, *values)
         return tuple(values)
 
-    def _tangent_body(self, tangents: Any, body: Jaxpr, start: int, body_consts: int) -> Any:
+    def _tangent_body(self, tangents: Any, body: Jaxpr, start: int, n_body: int) -> Any:
         """Derivative of the body with a fixed set of values that have tangents."""
-        const_mask = [t is not None for t in tangents[start : start + body_consts]]
-        carried = [t is not None for t in tangents[start + body_consts :]]
+        const_mask = [t is not None for t in tangents[start : start + n_body]]
+        carried = [t is not None for t in tangents[start + n_body :]]
         while True:
             derived, out_nonzero = jvp_jaxpr(body, (*const_mask, *carried), tuple(carried))
             grown = [a or b for a, b in zip(carried, out_nonzero, strict=True)]
@@ -73,8 +72,8 @@ class While(Primitive):
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """The loop over values and tangents; the condition sees values only."""
-        start, n_body = params["condition_consts"], params["body_consts"]
-        derived, _, carried = self._tangent_body(tangents, params["body"], start, n_body)
+        start, n_body = params["cond_nconsts"], params["body_nconsts"]
+        derived, _, carried = self._tangent_body(tangents, params["body_jaxpr"], start, n_body)
         consts, values = primals[start : start + n_body], primals[start + n_body :]
         const_t = [t for t in tangents[start : start + n_body] if t is not None]
         value_t = [instantiate(t, p) for t, p, m in zip(tangents[start + n_body :], values, carried, strict=True) if m]
@@ -84,7 +83,7 @@ class While(Primitive):
             *range(count + len(const_t), count + len(const_t) + len(value_t)),
         ]  # fmt: skip
         body = permuted(derived, order, range(len(derived.outvars)))
-        condition = params["condition"]
+        condition = params["cond_jaxpr"]
 
         def wider(*xs: Any) -> Any:
             return eval_jaxpr(condition, (), *xs[: start + n_values])
@@ -92,8 +91,8 @@ class While(Primitive):
         avals = [*condition.in_avals, *(aval_of(t) for t in value_t)]
         results = self.bind(
             *primals[:start], *consts, *const_t, *values, *value_t,
-            condition=build(wider, avals, condition.name), body=body, condition_consts=start,
-            body_consts=n_body + len(const_t), max_steps=params["max_steps"],
+            cond_jaxpr=build(wider, avals, condition.name), body_jaxpr=body, cond_nconsts=start,
+            body_nconsts=n_body + len(const_t), max_steps=params["max_steps"],
         )  # fmt: skip
         rest = iter(results[n_values:])
         return results[:n_values], tuple([next(rest) if m else None for m in carried])
@@ -103,14 +102,16 @@ class While(Primitive):
 
         It can be transposed if there is a bound on the number of steps.
         """
-        _, _, carried = self._tangent_body(tangents, params["body"], params["condition_consts"], params["body_consts"])
+        _, _, carried = self._tangent_body(
+            tangents, params["body_jaxpr"], params["cond_nconsts"], params["body_nconsts"]
+        )
         if params["max_steps"] is not None:
             return self._linearize_bounded(primals, tangents, tuple(carried), params)
         outs = self.bind(*primals, **params)
         given = [t for t in tangents if t is not None]
         mask = [t is not None for t in tangents]
 
-        again = {**params, "condition": silent(params["condition"]), "body": silent(params["body"])}
+        again = {**params, "cond_jaxpr": silent(params["cond_jaxpr"]), "body_jaxpr": silent(params["body_jaxpr"])}
 
         def pushforward(*xs: Any) -> list[Any]:
             rest = iter(xs[len(primals) :])
@@ -124,10 +125,10 @@ class While(Primitive):
 
     def _linearize_bounded(self, primals: Any, tangents: Any, carried: tuple[bool, ...], params: Any) -> Any:
         """Count the steps of the loop, too: its derivative does as many."""
-        start, n_body, limit, body = (params[k] for k in ("condition_consts", "body_consts", "max_steps", "body"))
-        counter, condition, step = rewind.counted(params["condition"], body, start, n_body)
+        start, n_body, limit, body = (params[k] for k in ("cond_nconsts", "body_nconsts", "max_steps", "body_jaxpr"))
+        counter, condition, step = rewind.counted(params["cond_jaxpr"], body, start, n_body)
         fixed, values = primals[: start + n_body], primals[start + n_body :]
-        changed = {"condition": condition, "body": step}
+        changed = {"cond_jaxpr": condition, "body_jaxpr": step}
         steps, *outs = self.bind(*fixed, zeros_of(counter), *values, **{**params, **changed})
         consts = tuple([t is not None for t in tangents[start : start + n_body]])
         given = [t for t in tangents[start : start + n_body] if t is not None]
@@ -142,8 +143,8 @@ class While(Primitive):
 
     def batch(self, axis: Any, operands: Any, dims: Any, **params: Any) -> Any:
         """All lanes in one loop that runs while any lane is live; a lane that has finished keeps its values."""
-        condition, body = params["condition"], params["body"]
-        start, n_body = params["condition_consts"], params["body_consts"]
+        condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+        start, n_body = params["cond_nconsts"], params["body_nconsts"]
         batched = [d is not None for d in dims]
         cond_mask, const_mask = batched[:start], batched[start : start + n_body]
         carried = batched[start + n_body :]
@@ -168,7 +169,7 @@ class While(Primitive):
             inside = (*condition.in_avals[:start], *body.in_avals)
             return lanes.with_reports(self, axis, operands, dims, inside, params)
         if not by_lane:
-            results = self.bind(*moved, **{**params, "condition": mapped_cond, "body": mapped_body})
+            results = self.bind(*moved, **{**params, "cond_jaxpr": mapped_cond, "body_jaxpr": mapped_body})
             return results, tuple([0 if c else None for c in carried])
         fixed = moved[: start + n_body]
 
@@ -178,13 +179,19 @@ class While(Primitive):
 
         def masked(*xs: Any) -> list[Any]:
             values = xs[start + n_body :]
-            live = eval_jaxpr(mapped_cond, (), *xs[:start], *values)[0]
             inputs: Any = xs[start:]
+
+            def ask() -> Any:
+                return eval_jaxpr(mapped_cond, (), *xs[:start], *values)[0]
+
             if lanes.apart((body,), axis):
-                return lanes.by_lane(step_if, axis, (live, *inputs), (True, *mask[start:]), (body,))
+                return lanes.by_lane(step_if, axis, (ask(), *inputs), (True, *mask[start:]), (body,))
             if lanes.has_open_loop(body):
-                inputs = lanes.like_live(live, inputs, mask[start:])
-            new = eval_jaxpr(mapped_body, (), *inputs)
+                live = ask()
+                new = eval_jaxpr(mapped_body, (), *lanes.like_live(live, inputs, mask[start:]))
+            else:
+                new = eval_jaxpr(mapped_body, (), *inputs)
+                live = ask()
             return [lanes.keep_where(live, n, v) for n, v in zip(new, values, strict=True)]
 
         def step_if(programs: Any, live: Any, *inputs: Any) -> Any:
@@ -195,21 +202,21 @@ class While(Primitive):
         avals = [aval_of(x) for x in moved]
         results = self.bind(
             *fixed, *fixed, *moved[start + n_body :],
-            condition=build(any_live, avals, condition.name), body=build(masked, avals, body.name),
-            condition_consts=start + n_body, body_consts=start + n_body, max_steps=params["max_steps"],
+            cond_jaxpr=build(any_live, avals, condition.name), body_jaxpr=build(masked, avals, body.name),
+            cond_nconsts=start + n_body, body_nconsts=start + n_body, max_steps=params["max_steps"],
         )  # fmt: skip
         return results, tuple([0] * len(carried))
 
     def lower(self, b: Any, ins: Any, outs: Any, **params: Any) -> Any:
         """`stablehlo.while`; a condition with lanes is reduced to one."""
-        condition, body = params["condition"], params["body"]
-        start, n_body = params["condition_consts"], params["body_consts"]
+        condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+        start, n_body = params["cond_nconsts"], params["body_nconsts"]
         cond_fixed, body_fixed, values = ins[:start], ins[start : start + n_body], ins[start + n_body :]
         avals = [v.aval for v in values]
         return emit_while(
             b, values, avals,
-            lambda inner, *xs: inner.jaxpr(condition, [*cond_fixed, *xs]),
-            lambda inner, *xs: inner.jaxpr(body, [*body_fixed, *xs]),
+            lambda inner, *xs: inner.jaxpr(condition, [*cond_fixed, *xs], "while", "cond"),
+            lambda inner, *xs: inner.jaxpr(body, [*body_fixed, *xs], "while", "body"),
         )  # fmt: skip
 
 

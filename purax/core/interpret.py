@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from purax.core.ir import ClosedJaxpr, Jaxpr, Var
+from purax.core.source import names_here, where, within
 from purax.core.trace import bind_in, current
 
 __all__ = ["eval_jaxpr", "jaxpr_as_fun", "reference_eval", "walk"]
@@ -16,6 +17,8 @@ __all__ = ["eval_jaxpr", "jaxpr_as_fun", "reference_eval", "walk"]
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[Any]:
     """Values of the outputs of `jaxpr`, each equation bound in the current trace.
+
+    What is recorded has the line of the equation, and its names within those that are open.
 
     Parameters
     ----------
@@ -28,7 +31,23 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[Any]
     list of arrays
     """
     trace = current.get()
-    return walk(jaxpr, consts, operands, lambda eqn, values: bind_in(trace, eqn.primitive, tuple(values), eqn.params))
+    if trace is None:
+        return walk(
+            jaxpr, consts, operands, lambda eqn, values: bind_in(None, eqn.primitive, tuple(values), eqn.params)
+        )
+    names = names_here()
+
+    def bind(eqn: Any, values: Sequence[Any]) -> Any:
+        source = eqn.source
+        if source is not None:
+            where.set(within(names, source) if names else source)
+        return bind_in(trace, eqn.primitive, tuple(values), eqn.params)
+
+    token = where.set(where.get())
+    try:
+        return walk(jaxpr, consts, operands, bind)
+    finally:
+        where.reset(token)
 
 
 def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *operands: Any) -> list[Any]:

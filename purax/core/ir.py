@@ -9,11 +9,13 @@ remembered per jaxpr (its derivative, its batched form, its executable) is found
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from purax import dtypes
+from purax.core.name_stack import NameStack
+from purax.core.source import format_source, names_of
 
 __all__ = ["ClosedJaxpr", "Equation", "Jaxpr", "Literal", "Var", "intern", "open_constants"]
 
@@ -49,6 +51,30 @@ class Literal:
         return f"{self.val}:{self.aval.str_short()}"
 
 
+class SourceInfo(NamedTuple):
+    """Where an equation is from.
+
+    Attributes
+    ----------
+    source : tuple or None
+        The user's line (see `purax.core.source`).
+    name_stack : NameStack
+        The scopes and transformations that it lies in.
+    """
+
+    source: Any
+    name_stack: NameStack
+
+    def __str__(self) -> str:
+        return format_source(self.source)
+
+
+class EquationContext(NamedTuple):
+    """What contexts of the user's said: attributes for the compiler (`set_xla_metadata`)."""
+
+    xla_metadata: dict[str, Any]
+
+
 class Equation:
     """`outvars = primitive[params](invars)`, with the user's source and effects."""
 
@@ -64,6 +90,16 @@ class Equation:
         self.params = params
         self.source = source
         self.effects = effects
+
+    @property
+    def source_info(self) -> SourceInfo:
+        """Where the equation is from: the user's line and the names that it lies in."""
+        return SourceInfo(self.source, names_of(self.source))
+
+    @property
+    def ctx(self) -> EquationContext:
+        """What contexts of the user's around the equation said."""
+        return EquationContext(names_of(self.source).metadata)
 
     def replace(self, **changes: Any) -> Equation:
         """A copy with some fields changed."""
@@ -259,6 +295,9 @@ def _structure(jaxpr: Jaxpr) -> Any:
         for var in eqn.outvars:
             number[var] = len(number)
             rows.append(var.aval)
+        source = eqn.source
+        if source is not None and len(source) == 3:  # profiles show the names: programs under others are other programs
+            rows.append(source[2])
     rows.append(tuple([number[a] if type(a) is Var else a.key() for a in jaxpr.outvars]))
     return tuple(rows)
 

@@ -113,7 +113,7 @@ class Primitive:
             raise errors.MissingRuleError(f"primitive {name!r} lacks rules: {', '.join(missing)}; see CONTRIBUTING.md")
         if self.listed and name in registry:
             raise errors.MissingRuleError(f"a primitive named {name!r} exists already")
-        self.name = name
+        self.name = self.label = name  # the label stands in locations and profiles
         self.pure = type(self).effects is Primitive.effects
         self._inferred: dict[Any, tuple[Any, ...]] = {}
         self.kernels: dict[Any, Any] = {}  # filled by pipeline.evaluate: (avals, params) -> kernel

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in the user's code an operation was called.
+"""Where in the user's code an operation was called, and in which named scopes and transformations.
 
 A source is kept as `(code, lasti)`: finding it costs about 0.1 us; the line number is worked out only when somebody asks.
-Within `named_scope` the names follow as a third part.
+Where names are open, they follow as a third part.
 """
 
 from __future__ import annotations
@@ -13,19 +13,30 @@ from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import Any
 
-__all__ = ["Source", "current_source", "format_source", "here", "scope", "source_line", "source_scope"]
+from purax.core.name_stack import NOTHING, NameStack
 
-Source = tuple[CodeType, int] | tuple[CodeType, int, str]
+__all__ = [
+    "Source",
+    "current_source",
+    "format_source",
+    "here",
+    "names_here",
+    "names_of",
+    "opened",
+    "source_line",
+    "where",
+    "within",
+]  # fmt: skip
+
+Source = tuple[CodeType, int] | tuple[CodeType, int, NameStack]
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _OURS: dict[CodeType, bool] = {}
 _LINES: dict[tuple[CodeType, int], int] = {}
 
-# Names of the parts of a program that are being traced, each followed by a slash.
-scope: ContextVar[str] = ContextVar("scope", default="")
-
-
-# What operations derived from one of the user's (the rest of a derivative rule, a transpose) are attributed to.
-pinned: ContextVar[Any] = ContextVar("pinned", default=None)
+# One variable, since every recorded operation reads it: None where no name is open; a NameStack; or a whole source, which all
+# operations are attributed to that are derived from one of the user's (the rest of a derivative rule, a transpose, the equations
+# of a program that is evaluated).
+where: ContextVar[Any] = ContextVar("where", default=None)
 
 
 def is_ours(code: CodeType) -> bool:
@@ -35,9 +46,9 @@ def is_ours(code: CodeType) -> bool:
 
 
 def current_source(depth: int = 2) -> Source | None:
-    """The pinned source, or the innermost frame outside purax, looking from `depth` frames up."""
-    known = pinned.get()
-    if known is not None:
+    """The source that operations are attributed to, or the innermost frame outside purax, looking from `depth` frames up."""
+    known = where.get()
+    if type(known) is tuple:
         return known
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
@@ -46,10 +57,52 @@ def current_source(depth: int = 2) -> Source | None:
         if ours is None:
             ours = is_ours(code)
         if not ours:
-            names = scope.get()
-            return (code, frame.f_lasti, names) if names else (code, frame.f_lasti)
+            return (code, frame.f_lasti) if known is None else (code, frame.f_lasti, known)
         frame = frame.f_back
     return None
+
+
+def names_here() -> NameStack:
+    """The names that are open."""
+    known = where.get()
+    if known is None:
+        return NOTHING
+    return names_of(known) if type(known) is tuple else known
+
+
+class opened:
+    """Context in which one more name is open: a scope (a string) or a transformation (a Transform); None opens nothing."""
+
+    __slots__ = ("_name", "_token")
+
+    def __init__(self, name: Any) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        name = self._name
+        if name is None:
+            return
+        known = where.get()
+        if type(known) is tuple:
+            self._token = where.set((known[0], known[1], names_of(known).extend(name)))
+        else:
+            self._token = where.set(NameStack((name,)) if known is None else known.extend(name))
+
+    def __exit__(self, *_: object) -> None:
+        if self._name is not None:
+            where.reset(self._token)
+
+
+def within(names: NameStack, source: Any) -> Any:
+    """What `where` is set to for an operation with `source`, a part of something in `names`: a source (a tuple), a NameStack or None."""
+    if not names:
+        return source
+    return names if source is None else (source[0], source[1], names_of(source).under(names))
+
+
+def names_of(source: Any) -> NameStack:
+    """The names that a source lies in."""
+    return source[2] if source is not None and len(source) == 3 else NOTHING
 
 
 def source_line(source: Source) -> int:
@@ -64,11 +117,6 @@ def source_line(source: Source) -> int:
                 break
         _LINES[code, lasti] = line
     return line
-
-
-def source_scope(source: Any) -> str:
-    """Names of the parts of the program that a source lies in."""
-    return source[2] if source is not None and len(source) == 3 else ""
 
 
 def format_source(source: Any) -> str:

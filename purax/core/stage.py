@@ -16,10 +16,11 @@ from purax.core import verify
 from purax.core.hooks import hooks
 from purax.core.ir import ClosedJaxpr, Equation, Jaxpr, Literal, Var
 from purax.core.leaks import check_leaks
-from purax.core.source import current_source, format_source
+from purax.core.name_stack import Metadata, NameStack
+from purax.core.source import current_source, format_source, where
 from purax.core.trace import Trace, Tracer, check_escape, current
 
-__all__ = ["StageTrace", "StageTracer", "stage"]
+__all__ = ["StageTrace", "StageTracer", "recording", "stage"]
 
 _NO_EFFECTS: frozenset[Any] = frozenset()
 
@@ -139,6 +140,22 @@ class StageTrace(Trace):
         return ClosedJaxpr(jaxpr, [value for value, _ in constants])
 
 
+class recording:
+    """Context in which `trace` records: what a program holds is named from its own start, within `names`."""
+
+    __slots__ = ("_names", "_trace", "_trace_token", "_where_token")
+
+    def __init__(self, trace: StageTrace, names: NameStack | None = None) -> None:
+        self._trace, self._names = trace, names
+
+    def __enter__(self) -> None:
+        self._trace_token, self._where_token = current.set(self._trace), where.set(self._names)
+
+    def __exit__(self, *_: object) -> None:
+        where.reset(self._where_token)
+        current.reset(self._trace_token)
+
+
 class _CollectorPaused:
     """Python's cycle collector waits while a program is recorded.
 
@@ -204,11 +221,9 @@ def _stage(
     trace = StageTrace(current.get(), name, kind, embed)
     origins = names or [None] * len(avals)  # type: ignore[list-item]
     inputs = [trace.new_input(aval, origin) for aval, origin in zip(avals, origins, strict=True)]
-    token = current.set(trace)
-    try:
+    attributes = config.current().xla_metadata
+    with recording(trace, NameStack([Metadata(attributes)]) if attributes else None):
         outputs = fun(*inputs)
-    finally:
-        current.reset(token)
     closed = trace.close(inputs, outputs, tuple(names))
     if config.check_tracer_leaks:
         ended = weakref.ref(trace)

@@ -6,7 +6,7 @@ from typing import Any as _Any
 
 from purax.control.callback import io_callback as io_callback
 
-__all__ = ["checkify", "jet", "multihost_utils", "ode", "random", "rnn", "sparse"]
+__all__ = ["checkify", "jet", "multihost_utils", "ode", "random", "rnn", "scheduling_groups", "sparse", "xla_metadata"]
 
 
 def __getattr__(name: str) -> _Any:

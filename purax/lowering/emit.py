@@ -7,7 +7,8 @@ the module, so a region may name any value of the regions around it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from purax import dtypes
 from purax.core.aval import ShapedArray, array_aval
 from purax.core.dims import Dim
 from purax.core.ir import Jaxpr, Literal, Var
-from purax.core.source import source_line, source_scope
+from purax.core.name_stack import NOTHING, NameStack
+from purax.core.source import source_line, where
 from purax.core.stage import stage
 
-__all__ = ["Builder", "Module", "Value", "attribute", "dense", "integers"]
+__all__ = ["Builder", "Module", "Value", "attribute", "dense", "integers", "symbol", "with_attributes"]
 
 
 class Value:
@@ -85,8 +87,8 @@ class Module:
         return "gpu" if self.target in ("cuda", "rocm") else self.target
 
     def unique(self, name: str) -> str:
-        """A function name not used yet, made of letters that StableHLO takes."""
-        base = "".join(c if (c.isascii() and c.isalnum()) or c in "_." else "_" for c in name) or "f"
+        """A function name not used yet."""
+        base = symbol(name)
         candidate, number = base, 0
         while candidate in self.names:
             number += 1
@@ -110,8 +112,9 @@ class Module:
             lines.append(f"sdy.mesh @{name} = {mesh.sdy_text()[:-1]}{order}>")
         return lines
 
-    def location(self, key: Any) -> str:
-        """Reference to the location `(source, name)`; the table is printed once at the end."""
+    def location(self, source: Any, name: str) -> str:
+        """Reference to the location of an operation called `name`; the table is printed once at the end."""
+        key = (None, None, name) if source is None else (source[0], source[1], name)
         number = self.locations.get(key)
         if number is None:
             number = self.locations[key] = len(self.locations) + 1
@@ -120,12 +123,14 @@ class Module:
     def location_table(self) -> list[str]:
         """Definitions of all locations."""
         lines = []
-        for (source, name), number in self.locations.items():
-            if source is None:
-                lines.append(f'#l{number} = loc("{_escaped(name)}")')
+        for (code, lasti, name), number in self.locations.items():
+            name = _escaped(name)
+            if code is None:
+                lines.append(f'#l{number} = loc("{name}")')
             else:
-                path = _escaped(source[0].co_filename)
-                lines.append(f'#l{number} = loc("{_escaped(name)}"("{path}":{source_line(source)}:1))')
+                path = _escaped(code.co_filename)
+                line = source_line((code, lasti))
+                lines.append(f'#l{number} = loc("{name}"("{code.co_qualname}"("{path}":{line}:1)))')
         return lines
 
 
@@ -141,12 +146,22 @@ class Builder:
     """Writes one block of operations.
 
     `emit` and its siblings append operations and return Values; `block` makes the region of a reduce, sort, while or case.
+
+    Attributes
+    ----------
+    names : NameStack
+        What the operations lie in; while an equation is written, its own names too.
+    source : Source or None
+        The user's line of the equation that is written.
+    place : str
+        The location that goes behind each operation.
     """
 
-    def __init__(self, module: Module, parent: Builder | None = None, scope: str = "") -> None:
+    def __init__(self, module: Module, parent: Builder | None = None, names: NameStack = NOTHING) -> None:
         self.module = module
         self.parent = parent
-        self.scope: str = scope or (parent.scope if parent else "")
+        self.names: NameStack = parent.names if parent else names
+        self.source: Any = parent.source if parent else None
         self.lines: list[str] = []
         self.constants: dict[Any, Value] = {}
         self.place: str = parent.place if parent else ""
@@ -220,6 +235,17 @@ class Builder:
         aval = array_aval(x.aval.shape, np.dtype(dtype))
         return self.emit(f"stablehlo.convert {x} : ({x.hlo}) -> {aval.hlo}", aval)
 
+    def tag(self, value: Value, attributes: Iterable[tuple[str, Any]]) -> None:
+        """Give the operation that computed `value` attributes; arguments of the program have no operation."""
+        name = value.name.partition("#")[0]
+        builder: Builder | None = self
+        while builder is not None:
+            for i in reversed(range(len(builder.lines))):
+                if builder.lines[i].startswith((f"{name} =", f"{name}:")):
+                    builder.lines[i] = with_attributes(builder.lines[i], attributes)
+                    return
+            builder = builder.parent
+
     # --- regions, programs, calls
 
     def block(
@@ -234,22 +260,32 @@ class Builder:
         yielded = f" {', '.join(map(str, results))} : {', '.join(r.hlo for r in results)}" if results else ""
         return "{\n" + label + "\n".join([*inner.lines, f"{terminator}{yielded}{self.place}"]) + "\n}"
 
-    def jaxpr(self, jaxpr: Jaxpr, ins: Sequence[Value]) -> list[Value]:
-        """Emit the equations of `jaxpr` here; returns its outputs."""
+    def jaxpr(self, jaxpr: Jaxpr, ins: Sequence[Value], *names: str) -> list[Value]:
+        """Emit the equations of `jaxpr` here, within more names; returns its outputs."""
         env: dict[Var, Value] = dict(zip((*jaxpr.constvars, *jaxpr.invars), ins, strict=True))
-        outer_place = self.place
+        before = self.place, self.names, self.source
+        outer = self.names.extend(*names)
+        prefix = f"{outer}/" if outer else ""
 
         def read(atom: Any) -> Value:
             return env[atom] if type(atom) is Var else self.literal(atom)
 
         for eqn in jaxpr.eqns:
-            self.place = self.module.location(
-                (eqn.source, f"{self.scope}{source_scope(eqn.source)}{eqn.primitive.name}")
-            )
+            source = self.source = eqn.source
+            if source is not None and len(source) == 3:
+                self.names = source[2].under(outer)
+                name = f"{self.names}/{eqn.primitive.label}"
+            else:
+                self.names = outer
+                name = prefix + eqn.primitive.label
+            self.place = self.module.location(source, name)
             outs = eqn.primitive.lower(self, [read(a) for a in eqn.invars], [v.aval for v in eqn.outvars], **eqn.params)
+            if source is not None and len(source) == 3 and source[2].metadata:
+                for value in outs:
+                    self.tag(value, source[2].metadata.items())
             for var, value in zip(eqn.outvars, outs, strict=True):
                 env[var] = value
-        self.place = outer_place
+        self.place, self.names, self.source = before
         return [read(a) for a in jaxpr.outvars]
 
     def literal(self, literal: Literal) -> Value:
@@ -258,8 +294,10 @@ class Builder:
 
     def inline(self, fun: Callable[..., Any], ins: Sequence[Value], **params: Any) -> list[Value]:
         """Emit `fun(*ins, **params)`, a function over primitives that returns a value or a sequence of values."""
+        line = None if self.source is None else self.source[:2]
 
         def flat(*operands: Any) -> Sequence[Any]:
+            where.set(line)  # `stage` resets it
             out = fun(*operands, **params)
             return out if isinstance(out, (tuple, list)) else (out,)
 
@@ -268,16 +306,20 @@ class Builder:
         return self.jaxpr(closed.jaxpr, [*consts, *ins])
 
     def function(self, jaxpr: Jaxpr, name: str) -> str:
-        """Name of the private function that runs `jaxpr`, emitted once per module."""
+        """Name of the private function that runs `jaxpr`, emitted once per module.
+
+        Names within it begin anew: XLA puts those of the call before them where it inlines the function.
+        """
         function = self.module.called.get(jaxpr)
         if function is None:
             function = self.module.called[jaxpr] = self.module.unique(name)
-            self.module.functions.append(function_text(self.module, jaxpr, function, f"{self.scope}{name}/"))
+            self.module.functions.append(function_text(self.module, jaxpr, function))
         return str(function)
 
     def call(self, jaxpr: Jaxpr, ins: Sequence[Value], name: str) -> list[Value]:
         """Call `jaxpr` as a private function."""
         function = self.function(jaxpr, name)
+        self.place = self.module.location(self.source, str(self.names.extend(f"jit({name})")))
         return self.call_named(function, ins, [v.aval for v in jaxpr.outvars])
 
     def shared(self, key: Any, name: str, avals: Sequence[Any], body: Callable[..., Sequence[Value]]) -> str:
@@ -310,11 +352,11 @@ class Builder:
 
 
 def function_text(
-    module: Module, jaxpr: Jaxpr, name: str, scope: str, visibility: str = "private",
+    module: Module, jaxpr: Jaxpr, name: str, names: NameStack = NOTHING, visibility: str = "private",
     attributes: Sequence[str] = (), out_attributes: Sequence[str] = (),
 ) -> str:  # fmt: skip
     """A `func.func` that runs `jaxpr`; attribute texts go beside arguments and results."""
-    builder = Builder(module, scope=scope)
+    builder = Builder(module, names=names)
     variables = (*jaxpr.constvars, *jaxpr.invars)
     arguments = [Value(f"%arg{i}", v.aval) for i, v in enumerate(variables)]
     outs = builder.jaxpr(jaxpr, arguments)
@@ -327,6 +369,11 @@ def function_text(
         results = f"({results})"
     lines = [f"func.func {visibility} @{name}({head}) -> {results} {{", *builder.lines, f"return{values}", "}"]
     return "\n".join(lines)
+
+
+def symbol(name: str) -> str:
+    """The name, made of letters that StableHLO takes."""
+    return "".join(c if (c.isascii() and c.isalnum()) or c in "_." else "_" for c in name) or "f"
 
 
 # --- attribute texts ----------------------------------------------------------------------------------------------------------
@@ -365,6 +412,43 @@ def attribute(value: Any) -> str:
             text = f"dense<{_as_printed(array.flat[0], array.dtype)}>" if splat else dense(array, array.shape)
             return f"{text} : {aval.hlo}"
     raise TypeError(f"no StableHLO attribute for {value!r} of type {type(value).__name__}")
+
+
+_CONSTANT = re.compile(r"%\d+ = stablehlo\.constant ")
+_TAGGED = re.compile(r"(.*mhlo\.frontend_attributes = \{)(.*?)(\}.*)", re.DOTALL)
+
+
+def with_attributes(line: str, attributes: Iterable[tuple[str, Any]]) -> str:
+    """The text of one operation with more `attributes` (`mhlo.frontend_attributes`); those that it has stay as they are."""
+    head, tail = _before_type(line)
+    given = {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in attributes}
+    new = [f'{k} = "{_escaped(v)}"' for k, v in sorted(given.items())]
+    found = _TAGGED.fullmatch(head.rpartition("\n")[2])
+    if found is not None:
+        before = head[: len(head) - len(found[0])] + found[1]
+        kept = [text for text, key in zip(new, sorted(given), strict=True) if f"{key} = " not in found[2]]
+        return f"{before}{', '.join([found[2], *kept])}{found[3]}{tail}"
+    text = f"mhlo.frontend_attributes = {{{', '.join(new)}}}"
+    constant = _CONSTANT.match(head)
+    if constant is not None:
+        return f"{constant[0]}{{{text}}} {head[constant.end() :]}{tail}"
+    if head.endswith("}"):  # other attributes stand there
+        return f"{head[:-1]}, {text}}}{tail}"
+    return f"{head} {{{text}}}{tail}"
+
+
+def _before_type(line: str) -> tuple[str, str]:
+    """The text of an operation in front of its type, and the type: what follows the last colon outside of brackets."""
+    depth = 0
+    for i in reversed(range(len(line))):
+        c = line[i]
+        if c in ")]}":
+            depth += 1
+        elif c in "([{":
+            depth -= 1
+        elif c == ":" and not depth and line[i - 1] == " ":
+            return line[: i - 1], line[i - 1 :]
+    raise AssertionError(f"an operation without a type: {line}")
 
 
 def _as_printed(value: Any, dtype: np.dtype) -> str:

@@ -93,8 +93,8 @@ def manual_computation(
             return list(body(b, *ins))
         finally:
             module.manual = outer
-    inner = Builder(module, scope=b.scope)  # no parent: the region must not use constants from outside
-    inner.place = b.place
+    inner = Builder(module, names=b.names)  # no parent: the region must not use constants from outside
+    inner.place, inner.source = b.place, b.source
     pieces = [Value(module.fresh().replace("%", "%a"), aval) for aval in local]
     try:
         results = body(inner, *pieces)

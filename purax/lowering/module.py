@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from purax.core.ir import Jaxpr
-from purax.lowering.emit import Module, function_text
+from purax.core.name_stack import NameStack
+from purax.lowering.emit import Module, function_text, symbol
 
-__all__ = ["Lowered", "lower", "strip_locations"]
+__all__ = ["Lowered", "attributes", "lower", "strip_locations"]
 
 _LOCATION = re.compile(r" loc\(#l\d+\)|^#l\d+ = .*\n?", re.MULTILINE)
 
@@ -51,20 +52,32 @@ def lower(
     """
     module = Module(devices)
     module.target = platform
-    attributes = _attributes(module, jaxpr.invars, donated, shardings)
-    out_attributes = _attributes(module, jaxpr.outvars, (), out_shardings)
-    main = function_text(module, jaxpr, "main", f"jit({name})/", "public", attributes, out_attributes)
-    head = f"module @jit_{module.unique(name)} attributes {{mhlo.num_partitions = {max(len(devices), 1)} : i32, mhlo.num_replicas = 1 : i32}} {{"  # fmt: skip
+    told = attributes(module, jaxpr.invars, donated, shardings)
+    out_told = attributes(module, jaxpr.outvars, (), out_shardings)
+    main = function_text(module, jaxpr, "main", NameStack([f"jit({name})"]), "public", told, out_told)
+    head = f"module @jit_{symbol(name)} attributes {{mhlo.num_partitions = {max(len(devices), 1)} : i32, mhlo.num_replicas = 1 : i32}} {{"  # fmt: skip
     text = "\n".join([head, *module.mesh_definitions(), main, *module.functions, "}", *module.location_table(), ""])
     return Lowered(text, tuple(module.callbacks), module.uses_lapack, tuple(module.kept))
 
 
-def _attributes(
+def attributes(
     module: Module, variables: Sequence[Any], donated: Sequence[bool], shardings: Sequence[Any]
 ) -> list[str]:
-    """The attribute dictionary of each argument or result."""
-    if not donated and not shardings:
-        return []
+    """The attribute dictionary of each argument or result, or an empty text.
+
+    Parameters
+    ----------
+    module : Module
+    variables : sequence of Var or Value
+    donated : sequence of bool
+        Those whose memory may be taken over, or none.
+    shardings : sequence of NamedSharding or None
+        How they are spread, or none.
+
+    Returns
+    -------
+    list of str
+    """
     texts = []
     for i, var in enumerate(variables):
         parts = ["jax.buffer_donor = true"] if donated and donated[i] else []

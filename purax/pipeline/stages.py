@@ -132,7 +132,7 @@ class Lowered:
             A dialect other than "stablehlo".
         """
         if dialect == "hlo":
-            return unoptimized_hlo(self._lowered.text)
+            return unoptimized_hlo(self._lowered.text, debug_info)
         if dialect not in (None, "stablehlo"):
             raise ValueError(f"unknown dialect {dialect!r}: lowered programs are written in 'stablehlo' or 'hlo'")
         return self._lowered.text if debug_info else strip_locations(self._lowered.text)

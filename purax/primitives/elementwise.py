@@ -91,6 +91,7 @@ strong_mul_p: Elementwise = Elementwise(
     lambda dd, y, t, d, both: strong_mul_p.bind1(dd, t, both=True),
     transposed=_transpose_strong, exact=on(HOST_FLOAT),
 )  # fmt: skip
+strong_mul_p.label = "mul"  # in a profile it is a product
 
 
 def strong_mul(t: Any, d: Any) -> Any:

@@ -66,6 +66,7 @@ ir = lazy("jaxlib.mlir.ir")
 stablehlo_dialect = lazy("jaxlib.mlir.dialects.stablehlo")
 chlo_dialect = lazy("jaxlib.mlir.dialects.chlo")
 sdy_dialect = lazy("jaxlib.mlir.dialects.sdy")
+hlo = lazy("jaxlib._hlo")
 mlir_extension = lazy("jaxlib.mlir._mlir_libs._jax_mlir_ext")
 lapack = lazy("jaxlib.lapack")
 
@@ -325,7 +326,7 @@ def to_portable(text: str) -> bytes:
     """StableHLO text as a portable artifact: XLA of the next months and of the last twelve weeks reads it."""
     requirement = stablehlo_dialect.StablehloCompatibilityRequirement.WEEK_12
     version = stablehlo_dialect.get_version_from_compatibility_requirement(requirement)
-    return bytes(_jax.mlir.serialize_portable_artifact(text, version))
+    return bytes(_jax.mlir.serialize_portable_artifact(text, version, True))  # how it is split is written in Shardy
 
 
 def from_portable(blob: bytes) -> str:
@@ -334,10 +335,20 @@ def from_portable(blob: bytes) -> str:
         return str(_jax.mlir.deserialize_portable_artifact(blob))
 
 
-def hlo_text(text: str) -> str:
-    """StableHLO text as XLA's HLO text, before any optimization."""
+def hlo_proto(text: str) -> bytes:
+    """StableHLO text as a serialized HLO module, before any optimization."""
     computation = _jax.mlir.mlir_module_to_xla_computation(text.encode(), use_tuple_args=False, return_tuple=False)
-    return str(computation.as_hlo_text())
+    return bytes(computation.as_serialized_hlo_module_proto())
+
+
+def hlo_text(text: str, metadata: bool = False) -> str:
+    """StableHLO text as XLA's HLO text, before any optimization; `metadata` adds names and source lines."""
+    computation = _jax.mlir.mlir_module_to_xla_computation(text.encode(), use_tuple_args=False, return_tuple=False)
+    if not metadata:
+        return str(computation.as_hlo_text())
+    options = hlo.HloPrintOptions.short_parsable()
+    options.print_metadata = True
+    return str(computation.as_hlo_module().to_string(options))
 
 
 _HEADLINE = "Failed to parse using StableHLO"

@@ -523,6 +523,11 @@ def _compile_now(
     return raw
 
 
-def unoptimized_hlo(text: str) -> str:
-    """StableHLO text in XLA's HLO notation, as the compiler takes it up."""
-    return _jaxlib.hlo_text(text)
+def hlo_proto(text: str) -> bytes:
+    """StableHLO text as a serialized HLO module, before any optimization."""
+    return _jaxlib.hlo_proto(text)
+
+
+def unoptimized_hlo(text: str, debug_info: bool = False) -> str:
+    """StableHLO text in XLA's HLO notation, as the compiler takes it up; `debug_info` adds names and source lines."""
+    return _jaxlib.hlo_text(text, debug_info)

@@ -178,6 +178,7 @@ class FusedEntry:
     """One primitive of the user's on the tape: its linear program, what that needs, and the tangents in and out."""
 
     __slots__ = ("operands", "outs", "plan", "residuals")
+    source = None  # of eager code
 
     def __init__(self, plan: TapePlan, residuals: list[Any], operands: list[Any], outs: list[Any]) -> None:
         self.plan, self.residuals, self.operands, self.outs = plan, residuals, operands, outs

@@ -116,7 +116,7 @@ def value_and_grad(
             return outs + aux
 
         call.__name__ = name
-        outs, tape = linearize_flat(call, arrays)
+        outs, tape = linearize_flat(call, arrays, named=True)
         seed = shape.full_like_aval(_check_output(outs[0], holomorphic, name), 1)
         tape.outputs = tape.outputs[:1]
         gradient = [explicit(c, aval_of(x)) for c, x in zip(tape.backward([seed]), arrays, strict=True)]

@@ -18,7 +18,9 @@ from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Jaxpr, intern
 from purax.core.leaks import check_leaks
-from purax.core.stage import StageTrace
+from purax.core.name_stack import JVP
+from purax.core.source import opened
+from purax.core.stage import StageTrace, recording
 from purax.core.trace import Trace, Tracer, aval_of, bind_in, current
 from purax.primitives import cast
 from purax.primitives.base import instantiate, is_differentiable
@@ -157,15 +159,12 @@ def jvp_jaxpr(
         given = [trace.new_input(a) for a, n in zip(jaxpr.in_avals, nonzero, strict=True) if n]
         rest = iter(given)
         tangents = [next(rest) if n else None for n in nonzero]
-        token = current.set(trace)
-        try:
+        with recording(trace):
             outs, out_tangents = jvp_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, tangents)
             if wanted is not None:
                 out_tangents = [
                     instantiate(t, o) if w else t for t, o, w in zip(out_tangents, outs, wanted, strict=True)
                 ]
-        finally:
-            current.reset(token)
         kept = [t for t in out_tangents if t is not None]
         closed = trace.close([*primals, *given], [*outs, *kept])
         found = jaxpr.derived[key] = (intern(closed.jaxpr), tuple([t is not None for t in out_tangents]))
@@ -218,7 +217,8 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
         )
     flat, store = flat_function(fun, treedef, has_aux=has_aux)
     checked = [_check_tangent(p, t) for p, t in zip(primals_flat, tangents_flat, strict=True)]
-    outs, out_tangents = jvp_flat(flat, [hooks.as_array(p) for p in primals_flat], checked)
+    with opened(JVP if current.get() is not None else None):
+        outs, out_tangents = jvp_flat(flat, [hooks.as_array(p) for p in primals_flat], checked)
     out_tree, count = store.out_tree, store.count
     full = [_explicit_tangent(t, o) for t, o in zip(out_tangents[:count], outs[:count], strict=True)]
     result = out_tree.unflatten(outs[:count]), out_tree.unflatten(full)

@@ -17,8 +17,7 @@ from purax import dtypes
 from purax.core.axes import Axis
 from purax.core.hooks import hooks
 from purax.core.ir import ClosedJaxpr, Equation, Jaxpr, Var, intern
-from purax.core.stage import StageTrace, StageTracer
-from purax.core.trace import current
+from purax.core.stage import StageTrace, StageTracer, recording
 from purax.pipeline.evaluate import Kernel, host_kernel
 from purax.primitives import comparison, reduction, shape
 from purax.primitives.random_bits import KeyPrimitive, random_clone_p, random_unwrap_p, random_wrap_p
@@ -108,15 +107,12 @@ class _Words:
         for var in (*jaxpr.constvars, *jaxpr.invars):
             inputs.append(trace.new_input(physical(var.aval)))
             self.env[var] = inputs[-1]
-        token = current.set(trace)
-        try:
+        with recording(trace):
             for eqn in jaxpr.eqns:
                 before = len(trace.eqns)
                 self.env.update(zip(eqn.outvars, self._equation(eqn), strict=True))
                 for new in trace.eqns[before:]:
                     new.source = eqn.source
-        finally:
-            current.reset(token)
         closed = trace.close(inputs, [self._read(a) for a in jaxpr.outvars])
         if closed.consts:
             raise AssertionError("a program over words captured constants")

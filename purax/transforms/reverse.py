@@ -16,9 +16,10 @@ from typing import Any
 from purax import config
 from purax.core.ir import Equation, Jaxpr, Var
 from purax.core.leaks import check_leaks
+from purax.core.name_stack import JVP, TRANSPOSE
 from purax.core.passes import dead_code
 from purax.core.primitive import Linear
-from purax.core.source import current_source, pinned
+from purax.core.source import current_source, names_here, names_of, opened, where, within
 from purax.core.trace import Trace, Tracer, aval_of, bind_in, current
 from purax.primitives import collective, elementwise
 from purax.primitives.base import instantiate, is_differentiable
@@ -60,7 +61,6 @@ class Entry:
 
     def pull(self, cotangents: tuple[Any, ...], evaluating: bool) -> Sequence[Any]:
         """Cotangents of `operands`, None where zero or not on the tape."""
-        pinned.set(self.source)
         primitive, given = self.primitive, self.operands
         operands = tuple([Linear(x.aval) if self._own(x) else x for x in given])
         results = primitive.transpose(cotangents, operands, **self.params)
@@ -74,7 +74,7 @@ class Entry:
         operands = [atom(x) for x in self.operands]
         outs = [Var(o.aval) for o in self.outs]
         variables.update(zip([o.index for o in self.outs], outs, strict=True))
-        eqns.append(Equation(operands, outs, self.primitive, self.params, self.source))
+        eqns.append(Equation(operands, outs, self.primitive, self.params, self.trace.inner(self.source)))
 
     def _own(self, x: Any) -> bool:
         return type(x) is LinearTracer and x._trace is self.trace
@@ -83,11 +83,12 @@ class Entry:
 class LinearTrace(Trace):
     """Records the operations that touch tangents, evaluates the rest in the parent."""
 
-    __slots__ = ("count", "entries")
+    __slots__ = ("count", "depth", "entries")
     kind = "linearize"
 
     def __init__(self, parent: Any, name: str = "") -> None:
         super().__init__(parent, name)
+        self.depth = 0 if parent is None else len(names_here())  # of the names that the linearization itself lies in
         self.entries: list[Any] = []  # of Entry and FusedEntry
         self.count = 0
 
@@ -122,6 +123,13 @@ class LinearTrace(Trace):
         source = None if self.parent is None else current_source(5)
         self.entries.append(Entry(self, primitive, operands, params, outs, source))
         return outs
+
+    def inner(self, source: Any) -> Any:
+        """The source of an entry without the names that the linearization lies in."""
+        if not self.depth or source is None:
+            return source
+        names = names_of(source).below(self.depth)
+        return (source[0], source[1], names) if names else source[:2]
 
     def append_fused(self, plan: Any, residuals: list[Any], tangents: list[Any]) -> list[LinearTracer]:
         """Record the linear program of a plan; returns the tangents that it gives."""
@@ -183,14 +191,14 @@ class DualTrace(Trace):
                 return self._outputs(*plan(self.linear, primals, tangents))
         token = current.set(self.linear)
         # All that the rule does stands for the user's line; evaluation, which records nothing, does not look for it.
-        pin = pinned.set(None if parent is None else current_source(3))
+        pin = where.set(None if parent is None else current_source(3))
         try:
             if primitive.linearize is not None:
                 outs, out_tangents = primitive.linearize(tuple(primals), tuple(tangents), params)
             else:
                 outs, out_tangents = primitive.jvp(tuple(primals), tuple(tangents), **params)
         finally:
-            pinned.reset(pin)
+            where.reset(pin)
             current.reset(token)
         return self._outputs(outs, out_tangents)
 
@@ -222,13 +230,17 @@ class Tape:
         return [env[o.index] if self._own(o) else o for o in self.outputs]
 
     def backward(self, cotangents: Sequence[Any]) -> list[Any]:
-        """Pull cotangents (None: zero) back; returns one cotangent per input, None where zero."""
+        """Pull cotangents (None: zero) back; returns one cotangent per input, None where zero.
+
+        What is recorded lies in the names of the entry, as a transpose.
+        """
         found: dict[int, Any] = {}
         for out, cotangent in zip(self.outputs, cotangents, strict=True):
             if out is not None and cotangent is not None:
                 _accumulate(found, out.index, collective.total(cotangent, out.aval))
         evaluating = current.get() is None
-        pin = pinned.set(None)
+        names = names_here().extend(TRANSPOSE)
+        pin = where.set(None)
         try:
             for entry in reversed(self.entries):
                 outs = tuple([found.pop(o.index, None) for o in entry.outs])
@@ -237,11 +249,13 @@ class Tape:
                         break
                 else:
                     continue
+                if not evaluating:
+                    where.set(within(names, self.trace.inner(entry.source)))
                 for x, cotangent in zip(entry.operands, entry.pull(outs, evaluating), strict=True):
                     if cotangent is not None:
                         _accumulate(found, x.index, cotangent)
         finally:
-            pinned.reset(pin)
+            where.reset(pin)
         return [None if i is None else found.get(i.index) for i in self.inputs]
 
     def program(self) -> tuple[Jaxpr, list[Any]]:
@@ -275,7 +289,7 @@ def _accumulate(found: dict[int, Any], index: int, cotangent: Any) -> None:
 
 
 def linearize_flat(
-    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], needed: Sequence[bool] | None = None
+    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], needed: Sequence[bool] | None = None, named: bool = False
 ) -> tuple[list[Any], Tape]:
     """Outputs of `fun` at `primals`, and its derivative there as a tape.
 
@@ -285,6 +299,8 @@ def linearize_flat(
     primals : sequence of arrays
     needed : sequence of bool, optional
         Which are differentiated; all by default.
+    named : bool
+        Tell the derivative in the names of what is recorded.
 
     Returns
     -------
@@ -305,7 +321,8 @@ def linearize_flat(
             operands.append(primal)
     token = current.set(dual)
     try:
-        outputs = fun(*operands)
+        with opened(JVP if named and linear.parent is not None else None):
+            outputs = fun(*operands)
     finally:
         current.reset(token)
     outs, out_tangents = [], []

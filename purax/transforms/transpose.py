@@ -12,10 +12,11 @@ from purax.core.axes import lane_axes
 from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Equation, Jaxpr, Literal, Var, intern, open_constants
+from purax.core.name_stack import TRANSPOSE, NameStack
 from purax.core.passes import dead_code
 from purax.core.primitive import Linear
-from purax.core.source import format_source
-from purax.core.stage import StageTrace, StageTracer, stage
+from purax.core.source import format_source, names_here, where, within
+from purax.core.stage import StageTrace, StageTracer, recording, stage
 from purax.core.trace import aval_of, bind_in, current
 from purax.primitives import collective, elementwise
 from purax.primitives.base import instantiate, zeros_of
@@ -26,7 +27,11 @@ __all__ = ["LinearParts", "backward_pass", "linear_transpose", "linearize_jaxpr"
 
 
 def backward_pass(
-    jaxpr: Jaxpr, operands: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool] | None = None
+    jaxpr: Jaxpr,
+    operands: Sequence[Any],
+    cotangents: Sequence[Any],
+    wanted: Sequence[bool] | None = None,
+    named: bool = False,
 ) -> list[Any]:
     """Cotangents of the operands marked `Linear`; the others are values that the linear equations may use.
 
@@ -39,11 +44,27 @@ def backward_pass(
         One per output; None is zero.
     wanted : sequence of bool, optional
         One per operand: whether the cotangent of a linear one is wanted. Nothing is done for the others alone.
+    named : bool
+        Tell in the names of what is recorded that it is a transpose.
 
     Returns
     -------
     list of arrays or None
     """
+    if current.get() is None:
+        return _backward_pass(jaxpr, operands, cotangents, wanted, None)
+    token = where.set(where.get())
+    try:
+        names = names_here().extend(*[TRANSPOSE] if named else ())
+        return _backward_pass(jaxpr, operands, cotangents, wanted, names)
+    finally:
+        where.reset(token)
+
+
+def _backward_pass(
+    jaxpr: Jaxpr, operands: Sequence[Any], cotangents: Sequence[Any], wanted: Sequence[bool] | None, names: NameStack | None
+) -> list[Any]:  # fmt: skip
+    """The same; what is recorded is attributed to the equations, within `names`."""
     values: dict[Var, Any] = {}
     linear: set[Var] = set()
     reached: set[Var] = set()  # what depends on wanted operands
@@ -62,6 +83,8 @@ def backward_pass(
                 reached.update(eqn.outvars)
                 pending.append(eqn)
         else:
+            if names is not None:
+                where.set(within(names, eqn.source))
             known = tuple([values[a] if type(a) is Var else a.val for a in eqn.invars])
             outs = bind_in(current.get(), eqn.primitive, known, eqn.params)
             values.update(zip(eqn.outvars, outs, strict=True))
@@ -82,6 +105,8 @@ def backward_pass(
         given = tuple(
             [a.val if type(a) is Literal else Linear(a.aval) if a in linear else values[a] for a in eqn.invars]
         )
+        if names is not None:
+            where.set(within(names, eqn.source))
         try:
             results = eqn.primitive.transpose(outs, given, **eqn.params)
         except errors.MissingRuleError as error:
@@ -135,8 +160,7 @@ def transpose_jaxpr(
         given = [trace.new_input(a) for a, n in zip(jaxpr.out_avals, nonzero, strict=True) if n]
         rest_values, rest_given = iter(values), iter(given)
         operands = [Linear(a) if m else next(rest_values) for a, m in zip(jaxpr.in_avals, linear, strict=True)]
-        token = current.set(trace)
-        try:
+        with recording(trace):
             results = backward_pass(jaxpr, operands, [next(rest_given) if n else None for n in nonzero])
             results = [c for c, m in zip(results, linear, strict=True) if m]
             if wanted is not None:
@@ -144,8 +168,6 @@ def transpose_jaxpr(
                 results = [
                     zeros_of(a) if c is None and w else c for c, a, w in zip(results, avals, wanted, strict=True)
                 ]
-        finally:
-            current.reset(token)
         closed = trace.close([*values, *given], [c for c in results if c is not None])
         found = (intern(closed.jaxpr), tuple([c is not None for c in results]), taken.cells())
         jaxpr.derived[key] = found
@@ -206,12 +228,9 @@ def linearize_jaxpr(
     if found is None:
         trace = StageTrace(None, jaxpr.name, "grad", embed=True)
         inputs = [trace.new_input(a) for a in jaxpr.in_avals]
-        token = current.set(trace)
-        try:
+        with recording(trace):
             outs, tape = linearize_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), inputs, nonzero)
             found = jaxpr.derived[key] = _split(trace, inputs, outs, tape, wanted, nonzero, recompute)
-        finally:
-            current.reset(token)
     return found
 
 
@@ -370,7 +389,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
                     "cotangent type does not match function output, expected "
                     f"{aval.str_short()} but got {have.str_short()}"
                 )
-        results = backward_pass(jaxpr, [*consts, *(Linear(a) for a in avals)], given)[len(consts) :]
+        results = backward_pass(jaxpr, [*consts, *(Linear(a) for a in avals)], given, named=True)[len(consts) :]
         return treedef.unflatten([instantiate(c, a) for c, a in zip(results, map(_Avaled, avals), strict=True)])
 
     return tree.Partial(transposed, consts)

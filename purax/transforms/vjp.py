@@ -68,7 +68,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     check_arrays("vjp", leaves, lambda: argument_names(fun, primals))
     leaves = own_lanes([hooks.as_array(x) for x in leaves])
     flat, store = flat_function(fun, treedef, has_aux=has_aux)
-    outs, tape = linearize_flat(flat, leaves)
+    outs, tape = linearize_flat(flat, leaves, named=True)
     main = outs[: store.count]
     tape.outputs = tape.outputs[: store.count]
     types = Types(treedef, store.out_tree, [aval_of(x) for x in leaves], [aval_of(o) for o in main], name_of(fun))
@@ -309,7 +309,7 @@ class _Parts:
         linear = [Linear(a) for a in self.jaxpr.in_avals[len(residuals) :]]
         if wanted is not None:
             wanted = [*(False for _ in residuals), *(w for w, u in zip(wanted, used.in_used, strict=True) if u)]
-        found = iter(backward_pass(self.jaxpr, [*residuals, *linear], given, wanted)[len(residuals) :])
+        found = iter(backward_pass(self.jaxpr, [*residuals, *linear], given, wanted, named=True)[len(residuals) :])
         return [next(found) if u else None for u in used.in_used]
 
     def _argument_leaves(self) -> list[Any]:
@@ -402,7 +402,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     check_arrays("linearize", leaves, lambda: argument_names(fun, primals))
     leaves = own_lanes([hooks.as_array(x) for x in leaves])
     flat, store = flat_function(fun, treedef, has_aux=has_aux)
-    outs, tape = linearize_flat(flat, leaves)
+    outs, tape = linearize_flat(flat, leaves, named=True)
     main = outs[: store.count]
     tape.outputs = tape.outputs[: store.count]
     jaxpr, residuals = tape.program()

@@ -16,8 +16,10 @@ from purax.core.axes import Axis, named_axes
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Jaxpr, intern
 from purax.core.leaks import check_leaks
+from purax.core.name_stack import VMAP
 from purax.core.passes import finds
-from purax.core.stage import StageTrace
+from purax.core.source import opened
+from purax.core.stage import StageTrace, recording
 from purax.core.trace import Trace, Tracer, aval_of, bind_in, current
 from purax.core.verify import inner_jaxprs
 from purax.primitives import shape as shapes
@@ -232,13 +234,10 @@ def batch_jaxpr(
                 jaxpr, (), *[BatchTracer(home, x, None) if m else x for x, m in zip(xs, marked, strict=True)]
             )
 
-        token = current.set(trace)
-        try:
+        with recording(trace):
             outs, dims = batch_flat(lanes, axis, inputs, [0 if b else None for b in batched])
             out_batched = [d is not None or (wanted is not None and wanted[i]) for i, d in enumerate(dims)]
             outs = [to_front(o, d, axis.size) if b else o for o, d, b in zip(outs, dims, out_batched, strict=True)]
-        finally:
-            current.reset(token)
         found = jaxpr.derived[key] = (intern(trace.close(inputs, outs).jaxpr), tuple(out_batched))
     return found
 
@@ -326,7 +325,8 @@ def vmap(
             return outs
 
         flat.__name__ = name
-        outs, out_dims = batch_flat(flat, Axis(axis_name, size, spmd_axis_name), leaves, dims)
+        with opened(VMAP if current.get() is not None else None):
+            outs, out_dims = batch_flat(flat, Axis(axis_name, size, spmd_axis_name), leaves, dims)
         (out_tree,) = structures
         wanted = [0] * len(outs) if out_axes == 0 else tree.flatten_axes("vmap out_axes", out_tree, out_axes)
         return out_tree.unflatten([_place(o, d, w, size, name) for o, d, w in zip(outs, out_dims, wanted, strict=True)])

@@ -397,7 +397,7 @@ def rebase_donate_argnums(donate_argnums: Sequence[int], static_argnums: Sequenc
         raise ValueError(
             f"arguments cannot be both static and donated: {tuple(static_argnums)} and {tuple(donate_argnums)}"
         )
-    return tuple(i - sum(s < i for s in static_argnums) for i in sorted(donate_argnums))
+    return tuple(i - sum(s < i for s in static_argnums) for i in sorted(set(donate_argnums)))
 
 
 def flatten_axes(name: str, treedef: Any, axis_tree: Any, *, kws: bool = False, tupled_args: bool = False) -> list[Any]:

@@ -352,3 +352,39 @@ def test_shardings_of_arguments_are_told_for_a_mesh():
     renamed = Mesh(other.devices, ("x",))
     assert exported.in_shardings_jax(renamed) == (NamedSharding(renamed, P("x")),)
     assert exported.out_shardings_jax(renamed) == (NamedSharding(renamed, P(None, "x")),)
+
+
+def test_an_exported_function_of_several_devices_is_kept_with_its_shardings():
+    mesh = purax.make_mesh((2,), ("d",))
+    rows, columns = NamedSharding(mesh, P("d", None)), NamedSharding(mesh, P(None, "d"))
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    fun = purax.jit(lambda x: pnp.sin(x.T), in_shardings=columns, out_shardings=rows)
+    exported = export.deserialize(export.export(fun)(x).serialize(vjp_order=1))
+    assert exported.nr_devices == exported.vjp().nr_devices == 2
+    assert exported.vjp().in_specs == (P(None, "d"), P("d", None)) and exported.vjp().out_specs == (P(None, "d"),)
+    assert "sdy.sharding" in exported.mlir_module()
+    everywhere = NamedSharding(mesh, P())
+    call = purax.jit(exported.call, in_shardings=everywhere)
+    np.testing.assert_allclose(call(x), np.sin(x.T), rtol=1e-6)
+    pull = purax.jit(exported.vjp().call, in_shardings=(everywhere, everywhere))
+    np.testing.assert_allclose(pull(x, x.T)[0], np.cos(x) * x, rtol=1e-5)
+
+
+def test_a_caller_of_a_program_with_open_sizes_uses_global_constants():
+    inner = export.export(purax.jit(lambda x: x + 1))(purax.ShapeDtypeStruct(export.symbolic_shape("a"), np.float32))
+    outer = export.export(purax.jit(lambda x: purax.jit(inner.call)(x)))(np.ones(3, np.float32))
+    assert export.deserialize(outer.serialize()).uses_global_constants
+    assert not export.export(purax.jit(pnp.sin))(np.ones(3, np.float32)).uses_global_constants
+
+
+def test_donation_is_refused_where_some_platforms_are_unknown():
+    fun = purax.jit(pnp.sin, donate_argnums=0)
+    export.export(fun, platforms=["cpu", "tpu"])(np.ones(3, np.float32))
+    with pytest.raises(NotImplementedError, match="donat"):
+        export.export(fun, platforms=["cpu", "other"])(np.ones(3, np.float32))
+
+
+def test_a_mapped_call_of_an_exported_function_says_that_it_has_no_rule():
+    exported = export.export(purax.jit(pnp.sin))(np.ones(3, np.float32))
+    with pytest.raises(NotImplementedError, match="map the function before it is exported"):
+        purax.vmap(exported.call)(np.ones((2, 3), np.float32))

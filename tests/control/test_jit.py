@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`jit`: what is traced and compiled when, static and donated arguments, errors that name arguments."""
 
+import functools
 import gc
 import pickle
 import warnings
@@ -386,3 +387,9 @@ def test_python_scalars_keep_type_and_sign_from_call_to_call():
     with purax.enable_x64(True):
         assert same(7.5).dtype == np.float64
     assert same(7.5).dtype == np.float32
+
+
+def test_a_wrapper_that_copies_a_jitted_function_is_its_own():
+    inner = purax.jit(lambda x: x + 1)
+    outer = purax.jit(functools.wraps(inner)(lambda x: inner(x) * 10))
+    assert outer(1.0) == 20

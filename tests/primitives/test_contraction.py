@@ -7,7 +7,7 @@ import pytest
 
 import purax
 from purax import errors
-from purax.primitives import barrier, contraction, dot_algorithm, ragged, reduction
+from purax.primitives import barrier, contraction, dot_algorithm, metadata, ragged, reduction
 from tests.laws.sample import BadSample, Sample
 
 rng = np.random.default_rng(0)
@@ -48,6 +48,7 @@ SAMPLES = [
          preferred=np.dtype(np.int32)),
     case(rng.integers(0, 2, (3, 4)).astype(bool), rng.integers(0, 2, (4, 2)).astype(bool), ((1,), (0,))),
     Sample(barrier.optimization_barrier_p, (normal(3), normal(2, 2))),
+    Sample(metadata.xla_metadata_value_p, (normal(3),), {"xla_metadata_kvs": (("pass", "skip"),)}),
 ]  # fmt: skip
 BAD_SAMPLES = [
     BadSample(

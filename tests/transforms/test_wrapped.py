@@ -115,3 +115,7 @@ def test_names_for_messages():
     assert api_util.shaped_abstractify(np.ones(2, np.float32)).str_short() == "float32[2]"
     with pytest.raises(ValueError):
         api_util.safe_map(abs, [1, 2], [1])
+
+
+def test_donated_positions_are_counted_once():
+    assert api_util.rebase_donate_argnums((3, 3), (0, 1)) == (1,)

@@ -438,13 +438,13 @@ for _primitive in (registry["jit"], registry["checkpoint"], custom_jvp_call_p, c
 
 @_rules.register(registry["while"])
 def _while(
-    *values: Any, condition: Any, body: Any, condition_consts: int, body_consts: int, max_steps: int | None
+    *values: Any, cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int, max_steps: int | None
 ) -> Any:
-    first, second = values[:condition_consts], values[condition_consts : condition_consts + body_consts]
+    first, second = values[:cond_nconsts], values[cond_nconsts : cond_nconsts + body_nconsts]
     return loop.while_loop(
-        lambda carry: _run(condition, [*first, *carry])[0],
-        lambda carry: tuple(_run(body, [*second, *carry])),
-        tuple([_bcoo(v) for v in values[condition_consts + body_consts :]]),  # a body may return this format only
+        lambda carry: _run(cond_jaxpr, [*first, *carry])[0],
+        lambda carry: tuple(_run(body_jaxpr, [*second, *carry])),
+        tuple([_bcoo(v) for v in values[cond_nconsts + body_nconsts :]]),  # a body may return this format only
         max_steps=max_steps,
     )
 
