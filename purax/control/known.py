@@ -129,12 +129,18 @@ def trace_to_jaxpr_nounits(
 
 
 def trace_to_jaxpr_dynamic(fun: Any, in_avals: Sequence[ShapedArray]) -> tuple[Jaxpr, list[Any], list[Any]]:
-    """Program of a WrappedFun of flat values, types of its outputs, and its constants."""
+    """Program of a WrappedFun of flat values that have the types `in_avals`.
+
+    Returns
+    -------
+    (Jaxpr, list of ShapedArray, list of arrays)
+        The program, the types of its outputs, its constants.
+    """
     closed = stage(fun.call_wrapped, in_avals)
     return closed.jaxpr, list(closed.out_avals), list(closed.consts)
 
 
-def find_top_trace(xs: Any) -> Any:
-    """The trace that operations on the values would be handed to now, or None where they would be evaluated."""
+def find_top_trace(xs: Any) -> Trace | None:
+    """The Trace object that operations on the values would be handed to now, or None where they would be evaluated."""
     del xs
     return current.get()

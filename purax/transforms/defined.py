@@ -106,7 +106,7 @@ primitive_transposes = Rules("transpose", "interpreters.ad.primitive_transposes[
 primitive_batchers = Rules("batching", "interpreters.batching.primitive_batchers[p] = lambda operands, dims, **params: ...")  # fmt: skip
 axis_primitive_batchers = Rules("batching", "interpreters.batching.primitive_batchers[p] = lambda operands, dims, **params: ...")  # fmt: skip
 fancy_primitive_batchers = Rules("batching", "interpreters.batching.primitive_batchers[p] = lambda operands, dims, **params: ...")  # fmt: skip
-_lowerings = Rules("lowering", "interpreters.mlir.register_lowering(p, interpreters.mlir.lower_fun(function, multiple_results=False))")  # fmt: skip
+_lowerings: Any = Rules("lowering", "interpreters.mlir.register_lowering(p, interpreters.mlir.lower_fun(function, multiple_results=False))")  # fmt: skip
 
 
 class DefinedPrimitive(Primitive):
@@ -189,7 +189,12 @@ class DefinedPrimitive(Primitive):
 
     def lower(self, b: Any, ins: Any, outs: Any, **params: Any) -> list[Any]:
         """The operations of the function that was registered."""
-        rule = _lowerings[self]
+        rules, module = _lowerings[self], b.module
+        rule = next((rules[name] for name in (module.target, module.platform, None) if name in rules), None)
+        if rule is None:
+            raise errors.MissingRuleError(
+                f"primitive {self} has no lowering for the platform {module.target!r}, only for {', '.join(map(str, rules))}"
+            )
         if not isinstance(rule, LoweredFunction):
             raise errors.MissingRuleError(
                 f"the lowering of {self} is written for JAX's bindings of MLIR, and purax lowers to text; give a function of "
@@ -239,6 +244,10 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Lowered
         Called with the operands and the parameters of the primitive.
     multiple_results : bool
         Whether it returns a sequence of arrays; one array otherwise.
+
+    Returns
+    -------
+    LoweredFunction
     """
     del multiple_results  # either is understood
     return LoweredFunction(fun)
@@ -247,13 +256,22 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Lowered
 def register_lowering(prim: Any, rule: Any = None, platform: str | None = None, **_: Any) -> Any:
     """Lower `prim` by `rule`, made by `lower_fun`; a decorator without `rule`.
 
-    A rule for one platform other than the one in use changes nothing.
+    Parameters
+    ----------
+    prim : Primitive
+    rule : LoweredFunction, optional
+    platform : str, optional
+        `cpu`, `cuda`, `rocm`, `tpu`, or `gpu` for both `cuda` and `rocm`; all that have no rule of their own when left out.
+
+    Returns
+    -------
+    `rule`, or the decorator that takes it
     """
     if rule is None:
         return lambda found: register_lowering(prim, found, platform)
-    if platform is None or prim not in _lowerings:
-        _lowerings[prim] = rule
-        prim.kernels.clear()
+    rules = _lowerings.get(prim) or {}
+    _lowerings[prim] = {**rules, platform: rule}
+    prim.kernels.clear()
     return rule
 
 
@@ -261,7 +279,7 @@ def register_lowering(prim: Any, rule: Any = None, platform: str | None = None, 
 
 
 def defjvp(primitive: Any, *rules: Callable[..., Any] | None) -> None:
-    """Derivative of a primitive with one result: a rule per operand, `rule(tangent, *primals, **params)`; None: it is zero."""
+    """Derivative of a primitive with one result; `rules` are one per operand, `rule(tangent, *primals, **params)`, or None for zero."""
 
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         out, total = primitive.bind(*primals, **params), None
@@ -295,7 +313,18 @@ def deflinear(primitive: Any, transpose_rule: Callable[..., Any]) -> None:
 def defbilinear(primitive: Any, lhs_rule: Callable[..., Any], rhs_rule: Callable[..., Any]) -> None:
     """A primitive that is linear in each of two operands.
 
-    `lhs_rule(cotangent, x, y, **params)` gives the cotangent of `x`, which is an UndefinedPrimal then, `rhs_rule` that of `y`.
+    Parameters
+    ----------
+    primitive : Primitive
+    lhs_rule : callable
+        `lhs_rule(cotangent, x, y, **params)` gives the cotangent of `x`, which is an UndefinedPrimal then.
+    rhs_rule : callable
+        The same of `y`.
+
+    Raises
+    ------
+    MissingRuleError
+        (Later.) Something is linear in both operands at once.
     """
     defjvp(
         primitive,
@@ -314,7 +343,19 @@ def defbilinear(primitive: Any, lhs_rule: Callable[..., Any], rhs_rule: Callable
 
 
 def bdim_at_front(x: Any, bdim: int | None, size: int) -> Any:
-    """`x` with its mapped axis first; one that has none gets one of this size."""
+    """`x` with its mapped axis first; one that has none gets one of this size.
+
+    Parameters
+    ----------
+    x : array
+    bdim : int or None
+        The mapped axis.
+    size : int
+
+    Returns
+    -------
+    array[size, ...]
+    """
     if bdim is None:
         return shape.broadcast_in_dim(x, (size, *aval_of(x).shape), tuple(range(1, aval_of(x).ndim + 1)))
     return shape.move_batch_axis(x, bdim, 0)
@@ -336,11 +377,36 @@ def defbroadcasting(primitive: Any) -> None:
 
 
 def mapped_aval(size: int, axis: int | None, aval: Any) -> Any:
-    """Type of one lane of an array that is mapped over `axis`."""
+    """Type of one lane of an array that is mapped over `axis`.
+
+    Parameters
+    ----------
+    size : int
+        Number of lanes.
+    axis : int or None
+    aval : ShapedArray
+
+    Returns
+    -------
+    ShapedArray
+    """
     del size
     return aval if axis is None else aval.update(shape=(*aval.shape[:axis], *aval.shape[axis + 1 :]))
 
 
 def unmapped_aval(size: int, axis: int | None, aval: Any) -> Any:
-    """Type of `size` lanes, stacked at `axis`."""
+    """Type of `size` lanes, stacked at `axis`.
+
+    Parameters
+    ----------
+    size : int
+    axis : int or None
+        None: all lanes are one.
+    aval : ShapedArray
+        Of one lane.
+
+    Returns
+    -------
+    ShapedArray
+    """
     return aval if axis is None else aval.update(shape=(*aval.shape[:axis], size, *aval.shape[axis:]))

@@ -9,7 +9,7 @@ import pytest
 
 import purax
 import purax.numpy as pnp
-from purax import errors, lax
+from purax import errors, export, lax
 from purax.core import ShapedArray
 from purax.extend import core
 from purax.interpreters import ad, batching, mlir
@@ -70,6 +70,21 @@ def test_several_results_are_a_list():
         outs = run(pnp.ones(2))
         assert isinstance(outs, list)
         np.testing.assert_array_equal(outs, [[3, 3], [4, 4]])
+
+
+def test_a_platform_has_a_lowering_of_its_own():
+    p = core.Primitive("by_platform")
+    p.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(p, mlir.lower_fun(pnp.tanh, multiple_results=False))
+    mlir.register_lowering(p, mlir.lower_fun(pnp.cos, multiple_results=False), platform="cuda")
+    np.testing.assert_allclose(p.bind(0.5), np.tanh(0.5), rtol=1e-6)
+    texts = export.export(purax.jit(p.bind), platforms=("cpu", "cuda", "rocm"))(np.float32(1)).modules
+    assert [name for name, text in texts.items() if "stablehlo.cosine" in text] == ["cuda"]
+    far = core.Primitive("far")
+    far.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(far, mlir.lower_fun(pnp.cos, multiple_results=False), platform="tpu")
+    with pytest.raises(errors.MissingRuleError, match="no lowering for the platform 'cpu', only for tpu"):
+        far.bind(1.0)
 
 
 def test_rules_by_their_form():
