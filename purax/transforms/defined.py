@@ -253,7 +253,7 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Lowered
     return LoweredFunction(fun)
 
 
-def register_lowering(prim: Any, rule: Any = None, platform: str | None = None, **_: Any) -> Any:
+def register_lowering(prim: Any, rule: Any = None, platform: str | None = None, **options: Any) -> Any:
     """Lower `prim` by `rule`, made by `lower_fun`; a decorator without `rule`.
 
     Parameters
@@ -262,11 +262,14 @@ def register_lowering(prim: Any, rule: Any = None, platform: str | None = None, 
     rule : LoweredFunction, optional
     platform : str, optional
         `cpu`, `cuda`, `rocm`, `tpu`, or `gpu` for both `cuda` and `rocm`; all that have no rule of their own when left out.
+    options
+        Those of JAX, which say how its bindings are called.
 
     Returns
     -------
     `rule`, or the decorator that takes it
     """
+    del options
     if rule is None:
         return lambda found: register_lowering(prim, found, platform)
     rules = _lowerings.get(prim) or {}
