@@ -103,7 +103,11 @@ class StageTrace(Trace):
             atom = x.variable if type(x) is StageTracer and x._trace is self else self.atom(x)
             atoms.append(atom)
             types.append(atom.aval)
-        avals = primitive.outputs(tuple(types), params)
+        known = tuple(types)
+        try:  # what `outputs` remembers, without a call
+            avals = primitive._inferred[(known, tuple(params.items())) if params else known]
+        except (KeyError, TypeError):
+            avals = primitive.outputs(known, params)
         source = current_source(4)
         effects = _NO_EFFECTS if primitive.pure else primitive.effects(params)
         if len(avals) == 1:
