@@ -152,6 +152,11 @@ def _vector_norm(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
     return where(none, 0, power(where(none, 1, total), 1 / ord)).astype(size.dtype)
 
 
+def _largest(sizes: Any, axis: int) -> Any:
+    """The maximum of numbers that are not negative: 0 of none."""
+    return totals.max(sizes, axis=axis, **({} if sizes.shape[axis] else {"initial": 0}))
+
+
 def _matrix_norm(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
     row, column = axes
     if ord in (None, "fro", "f"):
@@ -162,12 +167,12 @@ def _matrix_norm(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
         raise ValueError(f"Invalid order '{ord}' for matrix norm.")
     if ord in ("nuc", 2, -2):
         s = widened(lambda y: factors.svd(y, compute_uv=False), moveaxis(x, axes, (-2, -1)))
-        out = totals.sum(s, axis=-1) if ord == "nuc" else totals.max(s, axis=-1) if ord == 2 else totals.min(s, axis=-1)
+        out = totals.sum(s, axis=-1) if ord == "nuc" else _largest(s, -1) if ord == 2 else totals.min(s, axis=-1)
     else:
         summed, kept = (row, column) if ord in (1, -1) else (column, row)
         sizes = totals.sum(absolute(x), axis=summed)
-        reduce = totals.max if ord > 0 else totals.min
-        out = reduce(sizes, axis=kept - (kept > summed))
+        left = kept - (kept > summed)
+        out = _largest(sizes, left) if ord > 0 else totals.min(sizes, axis=left)
     return expand_dims(out, tuple(sorted(axes))) if keepdims else out
 
 

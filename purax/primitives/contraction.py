@@ -107,12 +107,26 @@ def result_dtype(lhs: Any, rhs: Any, preferred: Any) -> Any:
     return lhs if lhs == rhs else _common(lhs, rhs)
 
 
+def _holding(a: Any, b: Any) -> Any:
+    """A dtype that products of `a` and `b` are computed in.
+
+    Floats of 8 bits, which have no common dtype with others, meet them where the caller names the dtype of the result, and in the
+    cotangents of such products.
+    """
+    if a == b:
+        return a
+    if dtypes.is_float(a) and dtypes.is_float(b) and 1 in (a.itemsize, b.itemsize):
+        wider = a if a.itemsize > b.itemsize else b
+        return wider if wider.itemsize > 1 else np.dtype(np.float32)
+    return _common(a, b)
+
+
 def compute_dtypes(lhs: Any, rhs: Any, out: Any) -> tuple[Any, Any]:
     """(dtype of the operands, dtype of the sum) of a product: narrow floats are summed in float32."""
-    operand = lhs if lhs == rhs else _common(lhs, rhs)
+    operand = _holding(lhs, rhs)
     if dtypes.is_bool(operand) and not dtypes.is_bool(out):
         operand = out
-    total = dtypes.whole_bytes(reduction.accumulator(operand if operand == out else _common(operand, out)))
+    total = dtypes.whole_bytes(reduction.accumulator(_holding(operand, out)))
     operand = dtypes.whole_bytes(operand)
     narrow = dtypes.is_float(operand) and dtypes.is_float(total) and total.itemsize == 4
     return (operand if narrow else total), total

@@ -28,6 +28,12 @@ def test_matrix_norms(order):
     close(linalg.norm(S, order, axis=(2, 0), keepdims=True), np.linalg.norm(S, order, axis=(2, 0), keepdims=True))
 
 
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0), (0, 0)])
+@pytest.mark.parametrize("order", ["fro", "nuc", 1, 2, np.inf])
+def test_the_norm_of_an_empty_matrix_is_zero(shape, order):
+    assert linalg.norm(pnp.zeros(shape), order) == 0 == np.linalg.norm(np.zeros(shape), order)
+
+
 @pytest.mark.parametrize("order", [None, 0, 1, 2, 3, -3, 0.5, np.inf, -np.inf])
 def test_vector_norms(order):
     close(linalg.norm(A[0], order), np.linalg.norm(A[0], order))

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of arrays: samples for the laws, dtypes, and the form of gradients."""
 
+import itertools
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import purax
-from purax import errors
+from purax import errors, lax
+from purax import numpy as pnp
 from purax.primitives import barrier, contraction, dot_algorithm, metadata, ragged, reduction
 from tests.laws.sample import BadSample, Sample
 
@@ -181,3 +184,17 @@ def test_scales_belong_to_blocks():
     assert dot_algorithm.scaled_dot(x, y).dtype == BF16
     with pytest.raises(errors.ShapeError, match="does not divide"):
         dot_algorithm.scaled_dot(x, y, lhs_scale=scale[:, :1][:1].repeat(3, 1))
+
+
+@pytest.mark.parametrize("preferred", [np.float32, ml_dtypes.float8_e5m2])
+def test_floats_of_eight_bits_meet_where_the_result_is_named(preferred):
+    kinds = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.bfloat16)
+    for left, right in itertools.product(kinds, kinds):
+        x, y = pnp.full((2, 3), 2, left), pnp.full((3, 2), 0.5, right)
+        product = lambda x, y=y: lax.dot(x, y, preferred_element_type=preferred)
+        np.testing.assert_array_equal(product(x).astype(np.float32), np.full((2, 2), 3))
+        gradient = purax.grad(lambda x, product=product: product(x).astype(np.float32).sum())(x)
+        assert gradient.dtype == left
+        np.testing.assert_array_equal(gradient.astype(np.float32), np.ones((2, 3)))
+    with pytest.raises(errors.TypePromotionError):
+        lax.dot(pnp.ones(2, kinds[0]), pnp.ones(2, kinds[1]))
