@@ -154,7 +154,7 @@ def _vector_norm(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
 
 def _largest(sizes: Any, axis: int) -> Any:
     """The maximum of numbers that are not negative: 0 of none."""
-    return totals.max(sizes, axis=axis, **({} if sizes.shape[axis] else {"initial": 0}))
+    return totals.max(sizes, axis=axis, initial=None if sizes.shape[axis] else 0)
 
 
 def _matrix_norm(x: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
