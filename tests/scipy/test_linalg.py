@@ -241,3 +241,14 @@ def test_polar_factors_are_differentiable_where_singular_values_repeat(side, siz
             np.testing.assert_allclose(
                 (gradient * direction).sum(), (3 * factor**2 * change).sum(), rtol=1e-6, atol=1e-9
             )
+
+
+@pytest.mark.parametrize("size", [6, 20])
+@pytest.mark.parametrize("seed", range(3))
+def test_functions_that_jump_at_the_negative_axis_take_real_eigenvalues_as_real(size, seed):
+    a = (3 * np.random.default_rng(seed).normal(size=(size, size))).astype(np.float32)
+    values, vectors = np.linalg.eig(a.astype(np.float64))
+    values = values.astype(complex)  # with an imaginary part of +0 where they are real
+    for found, function in ((linalg.funm(a, lambda x: x**1.5), lambda x: x**1.5), (linalg.sqrtm(a), np.sqrt)):
+        expected = vectors * function(values) @ np.linalg.inv(vectors)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * np.abs(expected).max())

@@ -22,7 +22,7 @@ from purax.control.loop import fori_loop, scan
 from purax.control.solve import custom_linear_solve
 from purax.numpy.norms import adjoint, inexact, matrices_of, widened
 from purax.primitives import linalg as factors
-from purax.scipy.linalg.factorizations import schur, times
+from purax.scipy.linalg.factorizations import rsf2csf, schur, times
 from purax.transforms.jvp import jvp
 
 __all__ = ["expm", "expm_frechet", "funm", "solve_sylvester", "sqrtm"]
@@ -140,9 +140,14 @@ def _root_of_triangle(t: Any) -> Any:
     return _by_diagonals(pnp.diag(roots), lambda u: pnp.where(sums == 0, 0, (t - times(u, u)) / safe))
 
 
+def _triangular(a: Any) -> tuple[Any, Any]:
+    """The complex Schur form. Real eigenvalues of a real matrix stay real: functions that jump at the negative axis depend on it."""
+    return schur(a) if dtypes.is_complex(a.dtype) else rsf2csf(*schur(a))
+
+
 @custom_jvp
 def _root(a: Any) -> Any:
-    t, z = schur(a)
+    t, z = _triangular(a)
     return times(times(z, _root_of_triangle(t)), adjoint(z))
 
 
@@ -151,7 +156,7 @@ def _root_rule(primals: Any, tangents: Any) -> Any:
     """x dx + dx x = da."""
     (a,), (da,) = primals, tangents
     x = _root(a)
-    return x, solve_sylvester(x, x, da)
+    return x, solve_sylvester(x, x, da.astype(x.dtype))
 
 
 def sqrtm(A: Any, blocksize: int = 1) -> Any:
@@ -169,7 +174,7 @@ def sqrtm(A: Any, blocksize: int = 1) -> Any:
         Differentiable unless eigenvalues are zero or negative.
     """
     A = matrices_of("linalg.sqrtm", A, True)
-    return pnp.vectorize(_root, signature="(n,n)->(n,n)")(A.astype(dtypes.to_complex(A.dtype)))
+    return pnp.vectorize(_root, signature="(n,n)->(n,n)")(A)
 
 
 def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
@@ -195,7 +200,7 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     A = matrices_of("linalg.funm", A, True)
     if A.ndim != 2:
         raise errors.ShapeError(f"funm takes one square matrix, got shape {A.shape}")
-    t, z = schur(A, output="complex")
+    t, z = _triangular(A)
     eigenvalues = pnp.diagonal(t)
     start = pnp.diag(pnp.asarray(func(eigenvalues)).astype(t.dtype))
     gaps = eigenvalues[None, :] - eigenvalues[:, None]
