@@ -235,7 +235,11 @@ def result_handler(aval: Any, sharding: Any) -> Any:
 
 
 # Options of a compilation that are no flags of XLA.
-_BUILD_OPTIONS = frozenset({"exec_time_optimization_effort", "memory_fitting_effort", "memory_fitting_level", "optimization_level"})  # fmt: skip
+_BUILD_OPTIONS = frozenset(
+    name
+    for name in ("exec_time_optimization_effort", "memory_fitting_effort", "memory_fitting_level", "optimization_level")
+    if hasattr(_jax.ExecutableBuildOptions, name)  # 0.12 has levels only
+)
 
 
 def compile_options(devices: Sequence[Any], replicas: int, partitions: int, flags: Sequence[tuple[str, Any]]) -> Any:
