@@ -7,16 +7,18 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: help demo test test-matrix test-beside-jax check conformance clean
+.PHONY: help setup demo test test-matrix test-beside-jax check conformance clean
 
 help:
 	@echo "make demo             train a network on handwritten digits"
+	@echo "make setup            make .venv with all that development needs"
 	@echo "make test             run the tests and the examples in the documentation"
 	@echo "make test-matrix      run them on each Python from 3.11 up that is found here"
 	@echo "make test-beside-jax  show that purax and an installed JAX leave each other alone"
 	@echo "make check            format, lint, import order, types, tests, spelling"
 	@echo "make conformance HARNESS=<folder> TREES=<folder>   run JAX's own tests against purax (TIER=, AREA=, FILES=)"
 	@echo "make clean            remove what these targets made"
+	@echo "Settings: PYTHON=<python>, VENV=<folder> (.venv), WORKERS=<number of processes for tests> (2)"
 
 # A path, not a finder: so that scripts beside the clone find the package and not the folder of the same name.
 EDITABLE := --config-settings editable_mode=compat
@@ -35,6 +37,8 @@ $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
 
 demo: $(VENV)/train.stamp
 	$(BIN)/purax train digits
+
+setup: $(VENV)/dev.stamp
 
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n $(WORKERS) --doctest-modules purax tests

@@ -7,6 +7,7 @@ import argparse
 import os
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 from purax import events
@@ -58,6 +59,14 @@ def run(options: argparse.Namespace) -> int:
     int
         0, or 130 after Ctrl-C.
     """
+    # Said before the training, not after it.
+    needed = ("safetensors",) if options.no_picture else ("safetensors", "matplotlib")
+    missing = [name for name in needed if find_spec(name) is None]
+    if missing:
+        raise ModuleNotFoundError(
+            f"{' and '.join(missing)} is not installed, to save what is learned: pip install 'purax[train]'",
+            name=missing[0],
+        )
     settings = Settings(options.epochs, options.batch_size, options.seed, options.optimizer, options.learning_rate)
     folder = Path(options.out)
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from purax.train.metrics import History
 
 __all__ = ["draw_history"]
 
-_INSTALL = "install it by `pip install purax[train]`, to draw the loss curve"
+_INSTALL = "install it by `pip install 'purax[train]'`, to draw the loss curve"
 _figure = lazy("matplotlib.figure", _INSTALL)
 _agg = lazy("matplotlib.backends.backend_agg", _INSTALL)
 

@@ -225,3 +225,10 @@ def test_two_commands_find_what_they_need_without_loading_matplotlib():
     code = "import sys; from purax.cli import main; main(['cache', 'info']); sys.exit('matplotlib' in sys.modules)"
     environment = os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(purax.__file__))}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment, stdout=subprocess.DEVNULL)
+
+
+def test_what_a_training_needs_is_looked_for_before_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("purax.cli.train.find_spec", lambda name: None)
+    assert main(["train", "digits", "--out", str(tmp_path / "out")]) == 1
+    assert "safetensors and matplotlib is not installed" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

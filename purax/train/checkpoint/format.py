@@ -20,7 +20,7 @@ from purax.lazy import lazy
 
 __all__ = ["dumps", "loads", "read_file", "write_file"]
 
-_INSTALL = "install it by `pip install purax[train]`, to save and load parameters"
+_INSTALL = "install it by `pip install 'purax[train]'`, to save and load parameters"
 _safetensors = lazy("safetensors", _INSTALL)
 _safetensors_numpy = lazy("safetensors.numpy", _INSTALL)
 
