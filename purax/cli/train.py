@@ -58,13 +58,18 @@ def run(options: argparse.Namespace) -> int:
     -------
     int
         0, or 130 after Ctrl-C.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        What saves parameters, or draws the curve, is not installed.
     """
     # Said before the training, not after it.
     needed = ("safetensors",) if options.no_picture else ("safetensors", "matplotlib")
     missing = [name for name in needed if find_spec(name) is None]
     if missing:
         raise ModuleNotFoundError(
-            f"{' and '.join(missing)} is not installed, to save what is learned: pip install 'purax[train]'",
+            f"{' and '.join(missing)}: not installed, and needed to save what is learned: pip install 'purax[train]'",
             name=missing[0],
         )
     settings = Settings(options.epochs, options.batch_size, options.seed, options.optimizer, options.learning_rate)

@@ -279,7 +279,7 @@ def cond(
         The branches return different types, or `pred` is no scalar.
     """
     del linear
-    if len(operands) == 2 and callable(false_fun) and callable(operands[1]):
+    if len(operands) == 2 and not callable(true_fun) and callable(false_fun) and callable(operands[1]):
         first, second = false_fun, operands[1]
         own = true_fun, operands[0]
         return cond(pred, lambda own: first(own[0]), lambda own: second(own[1]), own)

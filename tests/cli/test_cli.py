@@ -230,5 +230,5 @@ def test_two_commands_find_what_they_need_without_loading_matplotlib():
 def test_what_a_training_needs_is_looked_for_before_it(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("purax.cli.train.find_spec", lambda name: None)
     assert main(["train", "digits", "--out", str(tmp_path / "out")]) == 1
-    assert "safetensors and matplotlib is not installed" in capsys.readouterr().err
+    assert "safetensors and matplotlib: not installed" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -142,6 +142,13 @@ def test_a_platform_without_a_function_is_an_error():
             call(1.0)
 
 
+def test_operands_may_be_callable():
+    held = purax.tree_util.Partial(pnp.multiply, pnp.float32(3))
+    for pred, expected in ((True, 6), (False, 4)):
+        found = lax.cond(pred, lambda f, g: f(pnp.float32(2)), lambda f, g: g.args[0] + 1, held, held)
+        assert found == expected
+
+
 def test_each_branch_may_have_an_operand_of_its_own():
     def fun(x, y):
         return lax.cond(x > y, x, pnp.sin, {"y": y}, lambda d: d["y"] * 2)
