@@ -122,7 +122,7 @@ class Scan(Primitive):
         outs = len(jaxpr.outvars)
         extra: list[int] = []  # outputs of the forward body to stack, beyond its own
         position: dict[tuple[str, int], int] = {}
-        forward = parts.forward
+        forward, tangent = parts.made
         for place in dict.fromkeys(parts.residuals):
             where, i = place
             if where == "in" and consts <= i < consts + carry:
@@ -152,7 +152,7 @@ class Scan(Primitive):
         order = [
             *fixed_index, *range(base, base + n_consts + n_carry), *stacked_index, *range(base + n_consts + n_carry, base + len(given)),
         ]  # fmt: skip
-        linear = permuted(parts.linear, order, range(len(parts.linear.outvars)))
+        linear = permuted(tangent, order, range(len(tangent.outvars)))
         out_tangents = self.bind(
             *fixed, *given[: n_consts + n_carry], *stacked, *given[n_consts + n_carry :],
             **{**params, "jaxpr": linear, "consts": len(fixed) + n_consts, "carry": n_carry, "length": length},

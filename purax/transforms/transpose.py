@@ -180,23 +180,40 @@ class LinearParts:
     Attributes
     ----------
     forward : Jaxpr
-        `inputs -> (outputs, computed residuals)`.
+        `inputs -> (outputs, computed residuals)`; interned when it is asked for.
     linear : Jaxpr
-        `(residuals, nonzero tangents) -> nonzero output tangents`.
+        `(residuals, nonzero tangents) -> nonzero output tangents`; interned when it is asked for.
+    made : (Jaxpr, Jaxpr)
+        Both as they were made, for those who make other programs of them.
     residuals : tuple of (str, int)
         Where each residual is found: ("in", i) is input i, ("out", j) is output j of `forward`.
     out_nonzero : tuple of bool
     """
 
-    __slots__ = ("forward", "linear", "out_nonzero", "residuals")
+    __slots__ = ("_interned", "made", "out_nonzero", "residuals")
 
     def __init__(
         self, forward: Jaxpr, linear: Jaxpr, residuals: tuple[Any, ...], out_nonzero: tuple[bool, ...]
     ) -> None:
-        self.forward = forward
-        self.linear = linear
+        self.made = forward, linear
+        self._interned: tuple[Jaxpr, Jaxpr] | None = None
         self.residuals = residuals
         self.out_nonzero = out_nonzero
+
+    def _programs(self) -> tuple[Jaxpr, Jaxpr]:
+        if self._interned is None:
+            self._interned = intern(self.made[0]), intern(self.made[1])
+        return self._interned
+
+    @property
+    def forward(self) -> Jaxpr:
+        """The primal part."""
+        return self._programs()[0]
+
+    @property
+    def linear(self) -> Jaxpr:
+        """The linear part."""
+        return self._programs()[1]
 
     def pick(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
         """Values of the residuals."""
@@ -284,8 +301,8 @@ def _split(
     forward = Jaxpr([], [t.variable for t in inputs], [*out_vars, *extra], trace.eqns, (), trace.name)
     forward, _ = dead_code(forward)
     return LinearParts(
-        intern(forward),
-        intern(linear),
+        forward,
+        linear,
         tuple([position[p] for p, _ in kept]),
         tuple([t is not None for t in out_tangents]),
     )
