@@ -7,7 +7,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import purax
 from purax import config, contexts, dtypes, errors
+from purax import numpy as pnp
 
 SCALARS = {"int*": 1, "float*": 1.0, "complex*": 1j}
 
@@ -224,3 +226,11 @@ def test_numbers_of_less_than_a_byte_have_a_dtype_that_holds_them():
         assert (wide == dtype) is (dtypes.is_bool(dtype) or dtypes.itemsize_bits(dtype) >= 8)
         assert dtypes.itemsize_bits(wide) >= 8
     assert dtypes.whole_bytes(dtypes.uint2) == np.uint8 and dtypes.whole_bytes(dtypes.float4_e2m1fn) == np.float16
+
+
+def test_limits_are_those_of_the_dtype_of_an_array():
+    for array in (pnp.arange(3, dtype="int8"), np.int8(1), np.zeros(2, np.int8)):
+        assert dtypes.iinfo(array).max == 127
+    for array in (pnp.ones(2, "bfloat16"), pnp.ones(2, "bfloat16").dtype, "bfloat16"):
+        assert float(dtypes.finfo(array).eps) == 2**-7
+    assert purax.jit(lambda x: x * pnp.iinfo(x).max)(pnp.ones(1, "int8"))[0] == 127

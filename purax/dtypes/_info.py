@@ -28,10 +28,15 @@ def finfo(dtype: Any) -> Any:
     >>> float(finfo("bfloat16").eps)
     0.0078125
     """
-    found = k.real_dtype(k.named(dtype))
+    found = k.real_dtype(k.named(_of(dtype)))
     if not k.is_float(found):
         raise ValueError(f"data type {found} is not inexact: it has no finfo, use iinfo for integers")
     return np.finfo(found) if found in _NUMPY_FLOATS else ml_dtypes.finfo(found)
+
+
+def _of(x: Any) -> Any:
+    """The dtype of an array (of purax, NumPy or another library); what is no array is taken for a dtype."""
+    return x.dtype if hasattr(x, "shape") and not isinstance(x, (type, np.dtype)) else x
 
 
 _NUMPY_FLOATS = (k.float16, k.float32, k.float64)
@@ -55,7 +60,7 @@ def iinfo(int_type: Any) -> Any:
     >>> iinfo("int8").max
     127
     """
-    found = k.named(int_type)
+    found = k.named(_of(int_type))
     if not k.is_integer(found):
         raise ValueError(f"data type {found} is not an integer: it has no iinfo, use finfo for floats")
     return ml_dtypes.iinfo(found) if k.itemsize_bits(found) < 8 else np.iinfo(found)
