@@ -121,6 +121,24 @@ class InconclusiveDimensionOperation(PuraxError, TypeError):
     """
 
 
+class ShardingTypeError(PuraxError, TypeError, ValueError):
+    """Operands lie on the explicit axes of a mesh in ways that do not determine how the result does.
+
+    Wrong: ``x @ y`` with ``x: f32[8,4@x]`` and ``y: f32[4@x,8]``
+
+    Right: ``pnp.matmul(x, y, out_sharding=P(None, None))``, or `reshard` an operand first
+    """
+
+
+class UnreducedError(ShardingTypeError, NotImplementedError):
+    """An operation that is not linear got a term of a sum that is yet to be taken.
+
+    Wrong: ``pnp.sin(x)`` with ``x: f32[8]{U:x}``
+
+    Right: ``pnp.sin(purax.sharding.reshard(x, P()))``
+    """
+
+
 class RankPromotionError(ShapeError):
     """Arrays of different rank were broadcast while `numpy_rank_promotion` is "raise".
 

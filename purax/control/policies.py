@@ -10,6 +10,7 @@ from typing import Any
 from purax import tree
 from purax.core.ir import Equation, Jaxpr, Var, intern
 from purax.primitives.base import LinearUnary
+from purax.sharding import rules
 
 __all__ = ["Saving", "checkpoint_name", "checkpoint_policies", "name_p", "split_by_policy", "split_equation"]
 
@@ -20,6 +21,8 @@ class Name(LinearUnary):
     """The identity, with a name that checkpoint policies can ask for."""
 
     exact = True
+
+    spread = rules.same
 
     def infer(self, x: Any, *, name: str) -> Any:
         """Type of the operand."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Abstract values: what is known of an array while a program is traced.
 
-Avals are interned: one object per (shape, dtype, weak_type, varying). Equality is identity, so caches keyed on tuples of avals
+Avals are interned: one object per (shape, dtype, weak_type, varying, spread). Equality is identity, so caches keyed on tuples of avals
 hash in nanoseconds and no value-comparing `__eq__` runs on the hot path.
 """
 
@@ -15,6 +15,7 @@ import numpy as np
 from purax import dtypes, errors
 from purax.core.axes import ManualAxisType
 from purax.core.dims import Dim, writing
+from purax.core.hooks import hooks
 
 __all__ = [
     "AbstractToken", "ShapeDtypeStruct", "ShapedArray", "array_aval", "host_aval", "refuse_masked", "token_aval",
@@ -41,35 +42,53 @@ class ShapedArray(AbstractValue):
         True for values that come from Python scalars: they give way in promotion.
     varying : frozenset of str
         Named mesh axes along which devices of a manual region may hold different values.
+    spread : Spread or None
+        How the explicit axes of a mesh cut the value; None where there are none.
     hlo : str
         StableHLO type, e.g. ``tensor<2x3xf32>``; empty where the dtype has no device form.
     """
 
-    __slots__ = ("__weakref__", "dtype", "hlo", "ndim", "shape", "size", "varying", "weak_type")
+    __slots__ = ("__weakref__", "dtype", "hlo", "ndim", "shape", "size", "spread", "varying", "weak_type")
     shape: tuple[Any, ...]  # ints; Dims in programs to export
     dtype: Any
     weak_type: bool
     varying: frozenset[str]
+    spread: Any
     ndim: int
     size: Any
     hlo: str
 
     def __new__(
-        cls, shape: Any, dtype: Any, weak_type: bool = False, varying: frozenset[str] = _NO_AXES
+        cls, shape: Any, dtype: Any, weak_type: bool = False, varying: frozenset[str] = _NO_AXES, spread: Any = None
     ) -> ShapedArray:
         """The interned aval."""
         if not isinstance(dtype, dtypes.KeyDtype):
             dtype = np.dtype(dtype)
-        return array_aval(tuple(d if type(d) is Dim else int(d) for d in shape), dtype, bool(weak_type), varying)
+        shape = tuple(d if type(d) is Dim else int(d) for d in shape)
+        return array_aval(shape, dtype, bool(weak_type), varying, spread)
 
     def update(self, *, shape: Any = None, dtype: Any = None, weak_type: Any = None) -> ShapedArray:
-        """The aval with some fields replaced."""
+        """The aval with some fields replaced; of another shape, it is no longer known how a mesh cuts it."""
+        shape = self.shape if shape is None else tuple(shape)
         return array_aval(
-            self.shape if shape is None else tuple(shape),
+            shape,
             self.dtype if dtype is None else dtype,
             self.weak_type if weak_type is None else weak_type,
             self.varying,
+            self.spread if shape == self.shape else None,
         )
+
+    def without_axis(self, axis: int) -> ShapedArray:
+        """The type of one row along an axis."""
+        shape = (*self.shape[:axis], *self.shape[axis + 1 :])
+        spread = None if self.spread is None else self.spread.without(axis)
+        return array_aval(shape, self.dtype, self.weak_type, self.varying, spread)
+
+    def with_axis(self, axis: int, size: Any, names: Any = None) -> ShapedArray:
+        """The type of `size` such values along a new axis, which the mesh axes `names` cut."""
+        shape = (*self.shape[:axis], size, *self.shape[axis:])
+        spread = None if self.spread is None else self.spread.with_axis(axis, names)
+        return array_aval(shape, self.dtype, self.weak_type, self.varying, spread)
 
     def to_tangent_aval(self) -> ShapedArray:
         """Type of tangents: dtype float0 where values have none."""
@@ -79,11 +98,29 @@ class ShapedArray(AbstractValue):
 
     def strip_weak(self) -> ShapedArray:
         """The same aval, strongly typed."""
-        return array_aval(self.shape, self.dtype, False, self.varying) if self.weak_type else self
+        return array_aval(self.shape, self.dtype, False, self.varying, self.spread) if self.weak_type else self
 
     def with_varying(self, varying: frozenset[str]) -> ShapedArray:
         """The same aval with these axes as the ones that the value varies over."""
-        return self if varying == self.varying else array_aval(self.shape, self.dtype, self.weak_type, varying)
+        if varying == self.varying:
+            return self
+        return array_aval(self.shape, self.dtype, self.weak_type, varying, self.spread)
+
+    def with_spread(self, spread: Any) -> ShapedArray:
+        """The same aval, cut in this way by the explicit axes of a mesh."""
+        if spread is self.spread:
+            return self
+        return array_aval(self.shape, self.dtype, self.weak_type, self.varying, spread)
+
+    def to_cotangent_aval(self) -> ShapedArray:
+        """Type of cotangents: that of tangents, unreduced along the axes that the value is reduced along."""
+        tangent = self.to_tangent_aval()
+        return tangent if self.spread is None else tangent.with_spread(self.spread.dual())
+
+    @property
+    def sharding(self) -> Any:
+        """How the explicit axes of a mesh without devices cut the value: a NamedSharding."""
+        return hooks.sharding_of(self)
 
     @property
     def vma(self) -> frozenset[str]:
@@ -98,7 +135,10 @@ class ShapedArray(AbstractValue):
     def str_short(self, short_dtypes: bool = False) -> str:
         """`float32[2,3]`, or `f32[2,3]` with `short_dtypes`."""
         name = dtypes.short_name(self.dtype) if short_dtypes else getattr(self.dtype, "name", str(self.dtype))
-        return f"{name}[{','.join(map(str, self.shape))}]"
+        spread = self.spread
+        if spread is None:
+            return f"{name}[{','.join(map(str, self.shape))}]"
+        return f"{name}[{','.join([f'{d}{spread.suffix(i)}' for i, d in enumerate(self.shape)])}]{spread.tail()}"
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
@@ -113,7 +153,7 @@ class ShapedArray(AbstractValue):
         return True  # a type, not a container: the length above must not make it false
 
     def __reduce__(self) -> Any:
-        return array_aval, (self.shape, self.dtype, self.weak_type, self.varying)
+        return array_aval, (self.shape, self.dtype, self.weak_type, self.varying, self.spread)
 
     def __deepcopy__(self, memo: Any) -> ShapedArray:
         return self
@@ -123,7 +163,7 @@ _AVALS: dict[Any, ShapedArray] = {}
 
 
 def array_aval(
-    shape: tuple[Any, ...], dtype: Any, weak_type: bool = False, varying: frozenset[str] = _NO_AXES
+    shape: tuple[Any, ...], dtype: Any, weak_type: bool = False, varying: frozenset[str] = _NO_AXES, spread: Any = None
 ) -> ShapedArray:
     """The interned aval of these fields.
 
@@ -135,6 +175,8 @@ def array_aval(
     weak_type : bool
     varying : frozenset of str
         Named axes that the value may differ over.
+    spread : Spread, optional
+        How explicit axes of a mesh cut it.
 
     Returns
     -------
@@ -145,7 +187,7 @@ def array_aval(
     ShapeError
         More bytes than 64 bits can count.
     """
-    key = (shape, dtype, weak_type, varying)
+    key = (shape, dtype, weak_type, varying) if spread is None else (shape, dtype, weak_type, varying, spread)
     aval = _AVALS.get(key)
     if aval is None:
         size = math.prod(shape)
@@ -154,7 +196,9 @@ def array_aval(
                 f"an array of shape {shape} and dtype {dtype} has more bytes than 64 bits can count"
             )
         aval = object.__new__(ShapedArray)
-        aval.shape, aval.dtype, aval.weak_type, aval.varying = shape, dtype, weak_type, varying
+        if spread is not None:
+            spread.check(shape)
+        aval.shape, aval.dtype, aval.weak_type, aval.varying, aval.spread = shape, dtype, weak_type, varying, spread
         aval.ndim, aval.size = len(shape), size
         aval.hlo = _hlo_type(shape, dtype)
         aval = _AVALS.setdefault(key, aval)
@@ -224,6 +268,7 @@ class AbstractToken(AbstractValue):
     dtype = np.dtype(bool)
     weak_type = False
     varying = _NO_AXES
+    spread = None
     ndim = 0
     size = 0
     hlo = "!stablehlo.token"
@@ -271,7 +316,8 @@ class ShapeDtypeStruct:
     @property
     def aval(self) -> ShapedArray:
         """The aval of an array of this type."""
-        return array_aval(self.shape, self.dtype, self.weak_type)
+        spread = None if self.sharding is None else hooks.spread_of(self.sharding, len(self.shape))
+        return array_aval(self.shape, self.dtype, self.weak_type, _NO_AXES, spread)
 
     @property
     def ndim(self) -> int:

@@ -17,7 +17,7 @@ class Hooks:
 
     __slots__ = (
         "account_keys", "array_type", "as_array", "check_indices", "dim_value", "discharge", "evaluate", "instrument", "key_kernel", "numpy",
-        "physicalize", "report", "take_references",
+        "physicalize", "report", "sharding_of", "spread", "spread_of", "take_references",
     )  # fmt: skip
     account_keys: Any  # (primitive, operands, params, outputs): raises where a random key is spent twice
     check_indices: Any  # (index values of a program, size, axis): checks them when the program runs
@@ -33,6 +33,9 @@ class Hooks:
     key_kernel: Any  # (primitive with keys, avals, params, outs, compiled kernel) -> how it runs on Arrays
     physicalize: Any  # (jaxpr with random keys) -> jaxpr over their words
     report: Any  # (jaxpr with checks) -> jaxpr that has them as results, and the table of checks
+    sharding_of: Any  # aval -> how the explicit axes of a mesh cut it, as a NamedSharding
+    spread: Any  # (primitive, avals, output avals, params) -> how the outputs lie on explicit mesh axes
+    spread_of: Any  # (sharding, number of axes) -> what it says of the explicit axes of its mesh
     take_references: (
         Any  # (staging trace, whether it is derived) -> what collects the mutable references that are touched in it
     )

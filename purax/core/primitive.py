@@ -77,6 +77,8 @@ class Primitive:
     --------
     exact : bool or (avals, params) -> bool
         `reference` gives XLA's bits on CPU: small arrays are computed on the host without a compile.
+    spread(spreads of operands, avals, output avals, params) -> sequence of Spread
+        How the outputs lie on explicit mesh axes (`sharding/rules.py`); without it, operands must be whole on each device.
     effects(params) -> frozenset
     run(operands, params), stage(trace, operands, params), linearize(primals, tangents, params)
         Replace evaluation, recording and linearization; for primitives that hold functions or programs.
@@ -85,6 +87,8 @@ class Primitive:
     name: str
     listed: ClassVar[bool] = True  # in the registry, under a name of its own
     multiple_results: bool = True  # `bind` returns a tuple, whatever the number of outputs
+    types_spread: ClassVar[bool] = False  # `infer` says how the outputs lie on explicit mesh axes (holders of programs)
+    spread: Any = None  # (spreads of operands, avals, output avals, params) -> spreads of outputs
     infer: Any
     reference: Any
     jvp: Any
@@ -188,6 +192,10 @@ class Primitive:
             raise errors.DTypeError(
                 "float0s do not support any operations by design: they are the tangents of integers and booleans"
             )
+        if not self.types_spread and any([a.spread is not None for a in avals]):
+            outs = self._infer(tuple([a.with_spread(None) for a in avals]), params)
+            spreads = hooks.spread(self, avals, outs, params)
+            return tuple([a.with_spread(s) for a, s in zip(outs, spreads, strict=True)])
         varying = _NO_AXES.union(*[a.varying for a in avals])
         if self.types_axes or not varying:
             return self.infer(*avals, **params)

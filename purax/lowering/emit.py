@@ -70,6 +70,8 @@ class Module:
         self.kept: list[Any] = []  # what must live until the program is compiled
         self.order = {device: number for number, device in enumerate(devices)}
         self.meshes: dict[Any, str] = {}  # name by mesh
+        self.mesh_bodies: dict[str, str] = {}  # name by definition
+        self.concrete: list[Any] = []  # meshes with devices that stand for those without
         self.manual: Any = None  # the manual region being written
         self.channels = 0
         self.uses_lapack = False
@@ -100,17 +102,24 @@ class Module:
         """Name of a mesh; it is defined at the top of the module."""
         name = self.meshes.get(mesh)
         if name is None:
-            name = self.meshes[mesh] = f"mesh_{len(self.meshes)}" if self.meshes else "mesh"
+            body = self._mesh_body(mesh)
+            name = self.mesh_bodies.get(body)
+            if name is None:
+                name = self.mesh_bodies[body] = f"mesh_{len(self.mesh_bodies)}" if self.mesh_bodies else "mesh"
+            self.meshes[mesh] = name
         return name
 
     def mesh_definitions(self) -> list[str]:
         """Definitions of all meshes; the numbers of the devices are told where they are not in order."""
-        lines = []
-        for mesh, name in self.meshes.items():
-            numbers = [self.order[device] for device in mesh.devices.flat]
-            order = "" if numbers == sorted(numbers) else f", device_ids={numbers}"
-            lines.append(f"sdy.mesh @{name} = {mesh.sdy_text()[:-1]}{order}>")
-        return lines
+        return [f"sdy.mesh @{name} = {body}" for body, name in self.mesh_bodies.items()]
+
+    def _mesh_body(self, mesh: Any) -> str:
+        if not hasattr(mesh, "devices"):  # without devices: that of the program, if its axes are the same
+            mesh = next((m for m in self.concrete if m.shape_tuple == mesh.shape_tuple), mesh)
+        devices = getattr(mesh, "devices", None)
+        numbers = [] if devices is None else [self.order[device] for device in devices.flat]
+        order = "" if numbers == sorted(numbers) else f", device_ids={numbers}"
+        return f"{mesh.sdy_text()[:-1]}{order}>"
 
     def location(self, source: Any, name: str) -> str:
         """Reference to the location of an operation called `name`; the table is printed once at the end."""
@@ -284,9 +293,18 @@ class Builder:
                 for value in outs:
                     self.tag(value, source[2].metadata.items())
             for var, value in zip(eqn.outvars, outs, strict=True):
-                env[var] = value
+                env[var] = value if var.aval.spread is None else self.spread(value, var.aval)
         self.place, self.names, self.source = before
         return [read(a) for a in jaxpr.outvars]
+
+    def spread(self, x: Value, aval: Any) -> Value:
+        """`x`, with the partitioner told how its type says that it lies."""
+        if self.module.manual is not None or len(self.module.order) <= 1:
+            return x
+        sharding = aval.spread.sharding
+        ndim = ndim_of(aval)
+        text = sharding.sdy_text(ndim, self.module.mesh(sharding.mesh)).removeprefix("#sdy.sharding")
+        return self.emit(f"sdy.sharding_constraint {x} {text} : {x.hlo}", aval)
 
     def literal(self, literal: Literal) -> Value:
         """The constant of a literal."""
@@ -369,6 +387,11 @@ def function_text(
         results = f"({results})"
     lines = [f"func.func {visibility} @{name}({head}) -> {results} {{", *builder.lines, f"return{values}", "}"]
     return "\n".join(lines)
+
+
+def ndim_of(aval: Any) -> int:
+    """Number of axes on the device, where random keys are words."""
+    return len(aval.shape) + len(getattr(aval.dtype, "key_shape", ()))
 
 
 def symbol(name: str) -> str:

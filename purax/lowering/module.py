@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from purax.core.ir import Jaxpr
 from purax.core.name_stack import NameStack
-from purax.lowering.emit import Module, function_text, symbol
+from purax.lowering.emit import Module, function_text, ndim_of, symbol
 
 __all__ = ["Lowered", "attributes", "lower", "strip_locations"]
 
@@ -28,7 +28,7 @@ class Lowered(NamedTuple):
 
 def lower(
     jaxpr: Jaxpr, name: str = "main", donated: Sequence[bool] = (), devices: Sequence[Any] = (), shardings: Sequence[Any] = (),
-    out_shardings: Sequence[Any] = (), platform: str = "cpu",
+    out_shardings: Sequence[Any] = (), platform: str = "cpu", mesh: Any = None,
 ) -> Lowered:  # fmt: skip
     """Lower `jaxpr`; constants are leading arguments of `main`.
 
@@ -42,6 +42,8 @@ def lower(
         How arguments and results are spread; None leaves it to the partitioner.
     platform : str
         "cpu", "cuda", "rocm", "tpu": some operations have a form of their own there.
+    mesh : Mesh, optional
+        The one that stands for meshes without devices of the same axes.
     jaxpr : Jaxpr
     name : str
         Of the function, for profiles.
@@ -52,6 +54,7 @@ def lower(
     """
     module = Module(devices)
     module.target = platform
+    module.concrete = [] if mesh is None else [mesh]
     told = attributes(module, jaxpr.invars, donated, shardings)
     out_told = attributes(module, jaxpr.outvars, (), out_shardings)
     main = function_text(module, jaxpr, "main", NameStack([f"jit({name})"]), "public", told, out_told)
@@ -85,11 +88,6 @@ def attributes(
             parts.append(f"sdy.sharding = {shardings[i].sdy_text(ndim_of(var.aval), module.mesh(shardings[i].mesh))}")
         texts.append(f"{{{', '.join(parts)}}}" if parts else "")
     return texts
-
-
-def ndim_of(aval: Any) -> int:
-    """Number of axes on the device, where random keys are words."""
-    return len(aval.shape) + len(getattr(aval.dtype, "key_shape", ()))
 
 
 def strip_locations(text: str) -> str:

@@ -23,6 +23,7 @@ from purax.primitives import reduction
 from purax.primitives import shape as shapes
 from purax.primitives.family import FLOAT, inline, widened
 from purax.primitives.operands import dtype_name
+from purax.sharding import rules
 
 __all__ = ["log_softmax", "logmeanexp", "logsumexp", "softmax", "standardize"]
 
@@ -42,6 +43,11 @@ def _exponentials(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
 
 class _Normalized(Primitive):
     """What softmax and its logarithm share: shapes and batching."""
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operand."""
+        rules.refuse_sums(self.name, ins)
+        return ins
 
     def infer(self, x: Any, *, axes: tuple[int, ...]) -> Any:
         """The operand's aval."""

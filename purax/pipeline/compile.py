@@ -103,7 +103,8 @@ def lower_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Lowered:
         lowered = lower(jaxpr, name or "main", how.donated, platform=_platform(how))
     else:
         ins, outs = [[None if p is None else p.sharding for p in ps] for ps in (how.in_placements, how.out_placements)]
-        lowered = lower(jaxpr, name or "main", how.donated, how.placement.devices, ins, outs, _platform(how))
+        devices = how.placement.devices
+        lowered = lower(jaxpr, name or "main", how.donated, devices, ins, outs, _platform(how), how.mesh)
     if events.wanted():
         events.emit(events.Lowered(name, len(lowered.text), time.perf_counter() - started))
     return lowered if checks is None else lowered._replace(checks=tuple(checks))

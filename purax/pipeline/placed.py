@@ -132,8 +132,26 @@ def _plan(
     ready = tuple(
         [p if p is not None and p.devices == order and type(p.sharding) is NamedSharding else whole for p in placements]
     )
-    wanted = tuple(out_placements)
+    wanted = _typed(jaxpr, meshes, tuple(out_placements))
     return Plan(jaxpr, name, ready, Compilation(whole, donated, ready, wanted, options, mesh))
+
+
+def _typed(jaxpr: Jaxpr, meshes: Sequence[Mesh], wanted: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Where results are wanted, with what their types say; results that no type speaks of are whole on explicit meshes."""
+    explicit = next((mesh for mesh in meshes if mesh.explicit_axes), None)
+    if explicit is None:
+        return wanted
+    given = wanted or (None,) * len(jaxpr.outvars)
+    whole = placement_of(NamedSharding(explicit, PartitionSpec())) if explicit.are_all_axes_explicit else None
+    places = []
+    for var, place in zip(jaxpr.outvars, given, strict=True):
+        spread = var.aval.spread
+        if spread is None:
+            places.append(place or whole)
+        else:
+            mesh = next((m for m in meshes if m.abstract_mesh == spread.mesh), explicit)
+            places.append(placement_of(NamedSharding(mesh, spread.spec)))
+    return tuple(places)
 
 
 def elsewhere(jaxpr: Jaxpr, arrays: Sequence[Any]) -> bool:

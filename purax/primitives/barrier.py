@@ -10,6 +10,7 @@ import numpy as np
 from purax import tree
 from purax.core.aval import ShapedArray
 from purax.core.primitive import Primitive
+from purax.sharding import rules
 
 __all__ = [
     "optimization_barrier", "optimization_barrier_p",
@@ -20,6 +21,8 @@ class OptimizationBarrier(Primitive):
     """The identity on any number of operands, through which no optimisation passes."""
 
     exact = True
+
+    spread = rules.each
 
     def infer(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         """The operands' types."""

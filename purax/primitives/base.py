@@ -17,6 +17,8 @@ def zeros_of(x: Any) -> Any:
     """Zeros of the shape and dtype of a value or aval, named axes included."""
     aval = x if isinstance(x, ShapedArray) else aval_of(x)
     zeros = shape.full_like_aval(aval, 0)
+    if aval.spread is not None:
+        zeros = resharding.reshard_to(zeros, aval.spread)
     return collective.pvary_p.bind1(zeros, axes=tuple(sorted(aval.varying, key=str))) if aval.varying else zeros
 
 
@@ -58,4 +60,4 @@ class LinearUnary(Primitive):
         return (out,), (self.bind1(tangents[0], *primals[1:], **params),)
 
 
-from purax.primitives import collective, elementwise, shape  # noqa: E402  (siblings import this module's names)
+from purax.primitives import collective, elementwise, resharding, shape  # noqa: E402  (siblings import this module's names)

@@ -15,6 +15,7 @@ from purax.core.trace import Tracer, aval_of, current
 from purax.primitives import operands
 from purax.primitives.base import LinearUnary
 from purax.primitives.family import FLOAT, HOST, HOST_INTEGER
+from purax.sharding import rules
 
 __all__ = [
     "bitcast_convert_type", "bitcast_convert_type_p", "convert_element_type", "convert_element_type_p", "copy", "copy_p",
@@ -31,6 +32,8 @@ class ConvertElementType(Primitive):
     Floats round to nearest even; to integers they truncate and saturate, and NaN gives 0. Integers wrap. To bool: whether it is not
     zero (NaN is not). Complex to real drops the imaginary part.
     """
+
+    spread = rules.same
 
     def infer(self, operand: Any, *, new_dtype: Any, weak_type: bool) -> tuple[Any, ...]:
         """The operand's shape, the new dtype."""
@@ -188,6 +191,14 @@ class BitcastConvertType(Primitive):
 
     transpose = Undefined("bits are not linear in values")
 
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operand; an axis of the parts of an element that comes or goes is not cut."""
+        rules.refuse_sums(self.name, ins)
+        (s,), ndim = ins, outs[0].ndim
+        if ndim < len(s.parts):
+            rules.uncut_along(self.name, s, (ndim,))
+        return [s.replace((*s.parts, ())[:ndim])]
+
     def infer(self, operand: Any, *, new_dtype: Any) -> tuple[Any, ...]:
         """The operand's shape, with a last axis more or less when the sizes differ."""
         if isinstance(operand.dtype, dtypes.KeyDtype) or isinstance(new_dtype, dtypes.KeyDtype):
@@ -276,6 +287,8 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
 class ReducePrecision(LinearUnary):
     """Round to the values that a float with fewer bits can hold, keeping the dtype."""
 
+    spread = rules.same
+
     def infer(self, operand: Any, *, exponent_bits: int, mantissa_bits: int) -> tuple[Any, ...]:
         """The operand's aval."""
         if operand.dtype not in FLOAT:
@@ -353,6 +366,8 @@ class Copy(LinearUnary):
     """The same value in a buffer of its own."""
 
     exact = True
+
+    spread = rules.same
 
     def infer(self, operand: Any) -> tuple[Any, ...]:
         """The operand's aval."""

@@ -20,6 +20,7 @@ from purax.core.trace import aval_of
 from purax.primitives import base, elementwise, operands, shape
 from purax.primitives.base import is_linear
 from purax.primitives.family import ANY, FLOAT, HOST, INTEGER, ORDERED, Elementwise, Kinds, on
+from purax.sharding import rules
 
 __all__ = [
     "clamp", "clamp_p", "eq", "eq_p", "eq_to_p", "ge", "ge_p", "gt", "gt_p", "is_finite", "is_finite_p", "le", "le_p", "le_to_p",
@@ -108,6 +109,13 @@ class SelectN(Primitive):
     """Element by element, the case whose number `which` gives; `which` is bool (two cases) or int32, scalar or of the cases' shape."""
 
     exact = True
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """The cases must lie in one way, and the condition too unless it is a scalar."""
+        shapes = [a.shape for a in avals]
+        plain = [s.replace(unreduced=frozenset(), reduced=frozenset()) for s in ins]
+        cases = rules.joined(plain, shapes)
+        return [cases.replace(unreduced=rules.one_sum(ins[1:]), reduced=rules.one_reduced(ins[1:]))]
 
     def infer(self, which: Any, *cases: Any) -> tuple[Any, ...]:
         """The aval of the cases."""
@@ -208,6 +216,8 @@ select_n_p = SelectN("select_n")
 
 class Clamp(Primitive):
     """The operand, limited from below and above; limits are scalars or of its shape."""
+
+    spread = rules.elementwise
 
     def infer(self, low: Any, operand: Any, high: Any) -> tuple[Any, ...]:
         """The operand's aval."""

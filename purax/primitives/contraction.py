@@ -32,6 +32,7 @@ from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.primitives import base, dot_algorithm, elementwise, reduction, shape
+from purax.sharding import rules
 
 __all__ = [
     "DotDimensionNumbers", "Precision", "PrecisionLike", "batch_matmul", "dot", "dot_general", "dot_general_p",
@@ -157,6 +158,11 @@ class DotGeneral(Primitive):
     `dimension_numbers` is `((lhs contracting, rhs contracting), (lhs batch, rhs batch))`; the result has the batch axes, then
     what is left of `lhs`, then what is left of `rhs`.
     """
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """Batch axes, then the free axes of both operands."""
+        rules.refuse_sums(self.name, ins)
+        return [rules.contracted(*ins, params["dimension_numbers"])]
 
     def infer(
         self, lhs: ShapedArray, rhs: ShapedArray, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any

@@ -14,6 +14,7 @@ from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.primitives import base, contraction, convolution_cpu, elementwise, shape
+from purax.sharding import rules
 
 __all__ = [
     "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "conv_dimension_numbers", "conv_general_dilated",
@@ -127,6 +128,23 @@ def move_into(x: Any, source: int, target: int, groups: int = 1) -> Any:
 
 class ConvGeneralDilated(Primitive):
     """Convolution (cross-correlation) of `lhs` with the kernel `rhs`; params as in `lax.conv_general_dilated`, canonical."""
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the images; their features and the filters must not be cut."""
+        rules.refuse_sums(self.name, ins)
+        images, filters = ins
+        numbers = params["dimension_numbers"]
+        if not filters.uncut() or images.parts[numbers.lhs_spec[1]]:
+            raise errors.ShardingTypeError(
+                f"it is ambiguous how the result lies for images cut by {images.spec} and filters cut by {filters.spec}; "
+                "say it: out_sharding=P(...)"
+            )
+        old, new = numbers.lhs_spec, numbers.out_spec
+        before, after = [0] * len(new), [0] * len(new)
+        parts: list[Any] = [()] * len(new)
+        for a, b in zip(old, new, strict=True):
+            before[b], after[b], parts[b] = avals[0].shape[a], outs[0].shape[b], images.parts[a]
+        return [rules.changed_sizes(images.replace(parts, reduced=frozenset()), before, after)]
 
     def infer(
         self, lhs: ShapedArray, rhs: ShapedArray, *, window_strides: Any, padding: Any, lhs_dilation: Any, rhs_dilation: Any,

@@ -21,6 +21,7 @@ from purax.core.trace import aval_of
 from purax.primitives import cast, elementwise, operands
 from purax.primitives import random_bits as keys
 from purax.primitives import shape as shapes
+from purax.sharding import rules
 
 __all__ = ["philox2x32_p", "philox4x32_p", "threefry4x32_p"]
 
@@ -87,6 +88,8 @@ class CounterHash(Primitive):
     def __init__(self, name: str, key_size: int, size: int, rounds: Callable[[_WORDS, _WORDS], _WORDS]) -> None:
         self.key_size, self.size, self.rounds = key_size, size, rounds
         super().__init__(name)
+
+    spread = rules.elementwise
 
     def infer(self, *words: Any) -> Any:
         """As many arrays as counter words."""

@@ -21,6 +21,7 @@ from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.primitives import cast, elementwise, joining, operands, reduction, shape
+from purax.sharding import rules
 
 __all__ = [
     "cumlogsumexp", "cumlogsumexp_p", "cummax", "cummax_p", "cummin", "cummin_p", "cumprod", "cumprod_p", "cumsum",
@@ -38,6 +39,12 @@ class Cumulative(Primitive):
     kind: str  # whose identity it is
     numpy_op: Any
     wide = True
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operand."""
+        if self.name != "cumsum":
+            rules.refuse_sums(self.name, ins)
+        return ins
 
     def infer(self, operand: ShapedArray, *, axis: int, reverse: bool) -> tuple[ShapedArray, ...]:
         """The operand's type."""

@@ -39,6 +39,7 @@ from purax.primitives.family import (
     on,
     widened,
 )  # fmt: skip
+from purax.sharding import rules
 
 __all__ = [
     "RoundingMethod", "abs", "abs_p", "add", "add_p", "ceil", "ceil_p", "div", "div_p", "floor", "floor_p", "max",
@@ -89,7 +90,7 @@ strong_mul_p: Elementwise = Elementwise(
     "strong_mul", (INEXACT, INEXACT), _lower_strong, _strong_product,
     lambda dt, y, t, d, both: strong_mul_p.bind1(dt, d, both=both),
     lambda dd, y, t, d, both: strong_mul_p.bind1(dd, t, both=True),
-    transposed=_transpose_strong, exact=on(HOST_FLOAT),
+    transposed=_transpose_strong, exact=on(HOST_FLOAT), spread=rules.multiplied,
 )  # fmt: skip
 strong_mul_p.label = "mul"  # in a profile it is a product
 
@@ -145,21 +146,21 @@ def _negate(x: Any) -> Any:
 
 neg_p = Elementwise(
     "neg", ARITHMETIC, "stablehlo.negate", _negate, lambda t, y, x: neg(t),
-    transposed=lambda ct, x: (neg(ct),), exact=_host_sum, ufunc=np.negative,
+    transposed=lambda ct, x: (neg(ct),), exact=_host_sum, ufunc=np.negative, spread=rules.added,
 )  # fmt: skip
 add_p = Elementwise(
     "add", (ARITHMETIC, ARITHMETIC), "stablehlo.add", np.add, lambda t, z, x, y: t, lambda t, z, x, y: t,
-    transposed=_both(_same, _same), exact=_host_sum, ufunc=np.add,
+    transposed=_both(_same, _same), exact=_host_sum, ufunc=np.add, spread=rules.added,
 )  # fmt: skip
 sub_p = Elementwise(
     "sub", (ARITHMETIC, ARITHMETIC), "stablehlo.subtract", np.subtract, lambda t, z, x, y: t, lambda t, z, x, y: neg(t),
-    transposed=_both(_same, lambda ct: neg_p.bind1(ct)), exact=_host_sum, ufunc=np.subtract,
+    transposed=_both(_same, lambda ct: neg_p.bind1(ct)), exact=_host_sum, ufunc=np.subtract, spread=rules.added,
 )  # fmt: skip
 mul_p: Elementwise = Elementwise(
     "mul", (ARITHMETIC, ARITHMETIC), "stablehlo.multiply", np.multiply,
     lambda t, z, x, y: strong_mul(t, y), lambda t, z, x, y: strong_mul(t, x),
     transposed=lambda ct, x, y: (mul_p.bind1(ct, y), None) if is_linear(x) else (None, mul_p.bind1(x, ct)),
-    exact=on(HOST), ufunc=np.multiply,
+    exact=on(HOST), ufunc=np.multiply, spread=rules.multiplied,
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from purax import dtypes, errors
 from purax.core.aval import array_aval
 from purax.core.primitive import Primitive
+from purax.sharding import rules
 
 __all__ = [
     "ANY",
@@ -162,13 +164,16 @@ class Elementwise(Primitive):
         What computes the operation on the host where it is exact.
     edges : callable, optional
         A formula of operand and result that mends what the operation gives of complex numbers with parts that are 0, inf or NaN.
+    spread : callable, optional
+        The rule of `sharding/rules.py` that says how the output lies on explicit mesh axes; that of operations that are not linear
+        by default.
     """
 
     def __init__(
         self, name: str, accepts: Kinds | tuple[Kinds, ...], hlo: str | Callable[..., Any], numpy: Callable[..., Any],
         *tangents: Callable[..., Any] | None, result: Callable[[Any], Any] | None = None,
         transposed: Callable[..., Any] | None = None, exact: Any = False, ufunc: Any = None,
-        edges: Callable[[Any, Any], Any] | None = None,
+        edges: Callable[[Any, Any], Any] | None = None, spread: Callable[..., Any] | None = None,
     ) -> None:  # fmt: skip
         self.accepts = accepts if isinstance(accepts, tuple) else (accepts,)
         self.hlo = hlo
@@ -182,6 +187,8 @@ class Elementwise(Primitive):
         self.exact = exact
         self.ufunc = ufunc
         self.edges = edges
+        if spread is not None:
+            self.spread = functools.partial(spread, self)
         if transposed is not None:
             self.transposed = transposed
             self.transpose = self._transpose
@@ -191,6 +198,8 @@ class Elementwise(Primitive):
         """Bind to one array-like, with a hint of accuracy."""
         x = operands.lift(x)
         return self.bind1(x) if accuracy is None else self.bind1(x, accuracy=accuracy)
+
+    spread = rules.elementwise
 
     def infer(self, *avals: Any, **params: Any) -> tuple[Any, ...]:
         """The common shape; the common dtype or what the row makes of it."""

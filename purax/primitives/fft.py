@@ -17,6 +17,7 @@ from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.primitives import cast, elementwise, joining, lapack, shape
 from purax.primitives import complex as complex_parts
+from purax.sharding import rules
 
 __all__ = [
     "FftType", "fft", "fft_p",
@@ -44,6 +45,11 @@ _REAL: dict[Any, Any] = {c: r for r, c in _COMPLEX.items()}
 
 class FFT(Primitive):
     """Transform of the last one to three axes, of lengths `fft_lengths` (in the real domain); linear."""
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operand, which must not be cut along the axes that are transformed."""
+        ndim = avals[0].ndim
+        return [rules.uncut_along(self.name, ins[0], range(ndim - len(params["fft_lengths"]), ndim))]
 
     def infer(self, x: ShapedArray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> tuple[ShapedArray, ...]:
         """Complex, but real for IRFFT; the last axis is halved by RFFT and restored by IRFFT."""

@@ -21,6 +21,7 @@ from purax.core.hooks import hooks
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.lowering.emit import integers
+from purax.sharding import rules
 
 __all__ = ["GatherDimensionNumbers", "GatherScatterMode", "gather", "gather_p", "index_take"]
 
@@ -122,6 +123,12 @@ class Gather(Primitive):
     """`operand, start_indices`: see the module's docstring."""
 
     exact = True
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """Offset axes lie as those of the operand, the others as those of the indices."""
+        rules.refuse_sums(self.name, ins)
+        numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
+        return [rules.gathered(ins[0], ins[1], avals[0].shape, numbers, sizes, outs[0].ndim)]
 
     def infer(
         self, x: Any, indices: Any, *, dimension_numbers: Any, slice_sizes: Any, indices_are_sorted: bool,

@@ -16,6 +16,7 @@ from purax.core.dims import as_size
 from purax.core.primitive import Linear, Primitive
 from purax.core.trace import aval_of
 from purax.primitives.base import LinearUnary
+from purax.sharding import rules
 
 __all__ = [
     "concatenate",
@@ -38,6 +39,11 @@ class Concatenate(Primitive):
     """Operands one after another along `dimension`."""
 
     exact = True
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """All operands must lie in one way, and so does the result."""
+        known = [s for s, a in zip(ins, avals, strict=True) if a.spread is not None]
+        return [rules.equal("concatenate", known)]
 
     def infer(self, *xs: Any, dimension: int) -> Any:
         first = xs[0]
@@ -91,6 +97,10 @@ class Split(Primitive):
 
     exact = True
 
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operand, where the pieces can be cut so."""
+        return [rules.changed_sizes(ins[0], avals[0].shape, out.shape) for out in outs]
+
     def infer(self, x: Any, *, sizes: tuple[int, ...], axis: int) -> Any:
         if sum(sizes) != x.shape[axis] or any(size < 0 for size in sizes):
             raise errors.ShapeError(f"sizes {sizes} must add up to the size {x.shape[axis]} of axis {axis}")
@@ -131,6 +141,10 @@ class Pad(Primitive):
     """Put `padding_value` around (low, high; negative removes) and between (interior) the elements of each axis."""
 
     exact = True
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operand, where the result can be cut so."""
+        return [rules.changed_sizes(ins[0], avals[0].shape, outs[0].shape)]
 
     def infer(self, x: Any, value: Any, *, padding_config: tuple[tuple[int, int, int], ...]) -> Any:
         if x.dtype != value.dtype:
@@ -207,6 +221,10 @@ class Slice(LinearUnary):
     """Elements from `start_indices` up to `limit_indices` in steps of `strides`, along each axis."""
 
     exact = True
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operand, where the result can be cut so."""
+        return [rules.changed_sizes(ins[0], avals[0].shape, outs[0].shape)]
 
     def infer(self, x: Any, *, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
         if not len(start_indices) == len(limit_indices) == len(strides) == x.ndim:

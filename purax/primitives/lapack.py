@@ -14,6 +14,7 @@ from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.primitives import cast, contraction, elementwise, joining, shape
 from purax.primitives import complex as complex_parts
+from purax.sharding import rules
 
 _LETTERS = {
     np.dtype(np.float32): "s",
@@ -209,6 +210,8 @@ def reciprocal_or_zero(x: Any) -> Any:
 
 class MatrixFunction(Primitive):
     """Functions of matrices (last two axes) that map over any leading axes."""
+
+    spread = rules.batch_axes
 
     def batch(self, axis: Any, values: Any, dims: Any, **params: Any) -> Any:
         """The mapped axis in front, as one more leading axis."""

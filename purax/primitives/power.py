@@ -31,6 +31,7 @@ from purax.primitives.family import (
     result_aval,
     widened,
 )
+from purax.sharding import rules
 
 __all__ = [
     "cbrt", "cbrt_p", "integer_pow", "integer_pow_p", "pow", "pow_p", "rsqrt", "rsqrt_p", "sqrt", "sqrt_p",
@@ -102,6 +103,8 @@ integer_pow_p = IntegerPow(
 
 class Pow(Primitive):
     """`x ** y` for inexact x and y of the same dtype or integer."""
+
+    spread = rules.elementwise
 
     def infer(self, x: Any, y: Any) -> tuple[Any, ...]:
         """The shape of both, the dtype of x."""

@@ -27,6 +27,7 @@ from purax.primitives import shape as shapes
 from purax.primitives.threefry import hash_on_host, threefry2x32_p
 from purax.runtime.buffers import physical
 from purax.runtime.transfer import HOST_LIMIT
+from purax.sharding import rules
 
 __all__ = [
     "GENERATORS",
@@ -328,6 +329,8 @@ def _few_blocks(keys: Any, params: dict[str, Any]) -> bool:
 class RandomSeed(KeyPrimitive):
     """Keys from integers."""
 
+    spread = rules.elementwise
+
     def infer(self, seeds: Any, *, impl: Generator) -> Any:
         """One key per integer."""
         return (array_aval(seeds.shape, impl.dtype, False, seeds.varying),)
@@ -355,6 +358,11 @@ class RandomSeed(KeyPrimitive):
 class RandomSplit(KeyPrimitive):
     """New keys from each key, along new axes `shape` behind those of the keys."""
 
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """The axes of the keys lie as they did; the new ones are not cut."""
+        (s,) = ins
+        return [s.replace((*s.parts, *[()] * (outs[0].ndim - len(s.parts))))]
+
     def infer(self, keys: Any, *, shape: tuple[int, ...], partitionable: bool, impl: Generator) -> Any:
         """Keys of the same kind."""
         _check_keys(keys, impl)
@@ -380,6 +388,8 @@ class RandomSplit(KeyPrimitive):
 
 class RandomFoldIn(KeyPrimitive):
     """A new key from each key and a number (uint32)."""
+
+    spread = rules.elementwise
 
     def infer(self, keys: Any, data: Any, *, impl: Generator) -> Any:
         """Keys of the same kind."""
@@ -410,6 +420,11 @@ class RandomFoldIn(KeyPrimitive):
 
 class RandomBits(KeyPrimitive):
     """Unsigned integers of `bit_width` random bits, along new axes `shape` behind those of the keys."""
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """The axes of the keys lie as they did; the new ones are not cut."""
+        (s,) = ins
+        return [s.replace((*s.parts, *[()] * (outs[0].ndim - len(s.parts))))]
 
     def infer(self, keys: Any, *, bit_width: int, shape: tuple[int, ...], partitionable: bool, impl: Generator) -> Any:
         """Unsigned integers."""
@@ -444,6 +459,11 @@ class RandomBits(KeyPrimitive):
 class RandomWrap(KeyPrimitive):
     """Keys from their words."""
 
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """The axes of the keys lie as they did; those of the words must not be cut."""
+        (s,), ndim = ins, outs[0].ndim
+        return [rules.uncut_along(self.name, s, range(ndim, len(s.parts))).replace(s.parts[:ndim])]
+
     def infer(self, words: Any, *, impl: Generator) -> Any:
         """Keys: the words' last axes go."""
         split = words.ndim - len(impl.key_shape)
@@ -467,6 +487,11 @@ class RandomWrap(KeyPrimitive):
 class RandomUnwrap(KeyPrimitive):
     """The words of keys."""
 
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """The axes of the keys lie as they did; the new ones are not cut."""
+        (s,) = ins
+        return [s.replace((*s.parts, *[()] * (outs[0].ndim - len(s.parts))))]
+
     def infer(self, keys: Any, *, impl: Generator) -> Any:
         """uint32, the axes of a key last."""
         _check_keys(keys, impl)
@@ -483,6 +508,8 @@ class RandomUnwrap(KeyPrimitive):
 
 class RandomClone(KeyPrimitive):
     """The same keys, to be spent once more."""
+
+    spread = rules.same
 
     def infer(self, keys: Any, *, impl: Generator) -> Any:
         """The same aval."""

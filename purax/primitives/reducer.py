@@ -23,6 +23,7 @@ from purax.core.primitive import Primitive
 from purax.core.stage import stage
 from purax.core.trace import aval_of, bind_in, current, is_tracer
 from purax.primitives import base, elementwise, joining, operands, reduction, shape
+from purax.sharding import rules
 
 __all__ = [
     "reduce", "reduce_p",
@@ -199,6 +200,11 @@ def fold(combine: Callable[..., Any], state: Sequence[Any]) -> list[Any]:
 
 class Reduce(Primitive):
     """Reduction of k operands at once by a jaxpr of 2k scalars; operands are k arrays, then k initial scalars."""
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """The axes that stay, lie as they did."""
+        rules.refuse_sums(self.name, ins)
+        return [rules.without(s, params["dimensions"]) for s in ins[: len(outs)]]
 
     def infer(self, *avals: Any, jaxpr: Jaxpr, dimensions: tuple[int, ...]) -> tuple[Any, ...]:
         """The arrays' types without `dimensions`."""

@@ -18,6 +18,7 @@ from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Primitive, Undefined
 from purax.core.trace import aval_of
 from purax.primitives import cast, elementwise, joining, shape
+from purax.sharding import rules
 
 __all__ = [
     "argmax", "argmax_p", "argmin", "argmin_p", "reduce_and", "reduce_and_p", "reduce_max", "reduce_max_p",
@@ -118,6 +119,12 @@ class Reduction(Primitive):
     numpy_op: Any
     accepts: tuple[Any, ...]  # dtype tests, one of which must hold
     wide = False  # narrow floats accumulate in float32
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """The axes that stay, lie as they did."""
+        if self.name != "reduce_sum":
+            rules.refuse_sums(self.name, ins)
+        return [rules.without(ins[0], params["axes"])]
 
     def infer(self, operand: ShapedArray, *, axes: tuple[int, ...]) -> tuple[ShapedArray, ...]:
         """The operand's type without `axes`."""
@@ -331,6 +338,11 @@ class ArgExtremum(Primitive):
     transpose = Undefined("positions are integers")
     find: Any  # NumPy's function
     extremum: Any  # name of the reduction
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """The axes that stay, lie as they did."""
+        rules.refuse_sums(self.name, ins)
+        return [rules.without(ins[0], params["axes"])]
 
     def infer(self, operand: ShapedArray, *, axes: tuple[int, ...], index_dtype: Any) -> tuple[ShapedArray, ...]:
         """The operand's shape without the axis, in `index_dtype`."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from purax import dtypes, errors
 from purax.primitives.base import LinearUnary
+from purax.sharding import rules
 
 __all__ = ["roll_p"]
 
@@ -21,6 +22,8 @@ class Roll(LinearUnary):
     """
 
     exact = True
+
+    spread = rules.same
 
     def infer(self, x: Any, *, shift: int, axis: int) -> Any:
         if not 0 <= axis < x.ndim:

@@ -33,6 +33,7 @@ from purax.primitives.gather import (
     upper_limits,
     window_axes,
 )
+from purax.sharding import rules
 
 __all__ = [
     "ScatterDimensionNumbers",
@@ -98,6 +99,11 @@ class Scatter(Primitive):
         if self.meets is None:
             return True
         return dtypes.is_integer(dtype) or (self.exact_floats and dtype in (np.float32, np.float64))
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operand."""
+        rules.refuse_sums(self.name, ins)
+        return [rules.scattered(*ins, avals[0].shape, params["dimension_numbers"], avals[2].shape)]
 
     def infer(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **_: Any) -> Any:
         n = dimension_numbers

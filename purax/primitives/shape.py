@@ -23,6 +23,7 @@ from purax.core.hooks import hooks
 from purax.core.source import here
 from purax.core.trace import aval_of
 from purax.primitives.base import LinearUnary
+from purax.sharding import rules
 
 __all__ = [
     "broadcast",
@@ -155,6 +156,10 @@ class BroadcastInDim(LinearUnary):
 
     exact = True
 
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """Axes of the operand lie as they did, the others are not cut."""
+        return [rules.broadcast(ins[0], params["shape"], params["broadcast_dimensions"], avals[0].shape)]
+
     def infer(self, x: Any, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Any:
         dims = broadcast_dimensions
         if len(dims) != x.ndim:
@@ -212,6 +217,10 @@ class Reshape(LinearUnary):
 
     exact = True
 
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """Cuts stay with the outermost part of what is split or merged."""
+        return [rules.reshaped(ins[0], avals[0].shape, outs[0].shape)]
+
     def infer(self, x: Any, *, new_sizes: tuple[int, ...]) -> Any:
         if math.prod(new_sizes) != x.size:
             raise errors.ShapeError(f"cannot reshape array of shape {x.shape} (size {x.size}) into shape {new_sizes} "
@@ -237,6 +246,10 @@ class Transpose(LinearUnary):
     """Axis `i` of the result is axis `permutation[i]` of the operand."""
 
     exact = True
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """The cuts move with the axes."""
+        return [ins[0].replace([ins[0].parts[p] for p in params["permutation"]])]
 
     def infer(self, x: Any, *, permutation: tuple[int, ...]) -> Any:
         if sorted(permutation) != list(range(x.ndim)):
@@ -264,6 +277,10 @@ class Squeeze(LinearUnary):
     """Drop the axes `dimensions`, each of size 1."""
 
     exact = True
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """The axes that stay, lie as they did."""
+        return [rules.without(ins[0], params["dimensions"])]
 
     def infer(self, x: Any, *, dimensions: tuple[int, ...]) -> Any:
         if any(x.shape[d] != 1 for d in dimensions):
@@ -293,6 +310,8 @@ class Rev(LinearUnary):
     """Reverse the order of elements along `dimensions`."""
 
     exact = True
+
+    spread = rules.same
 
     def infer(self, x: Any, *, dimensions: tuple[int, ...]) -> Any:
         return (x,)

@@ -21,6 +21,7 @@ from purax import dtypes, errors
 from purax.core.primitive import Linear, Primitive
 from purax.core.trace import aval_of
 from purax.primitives.base import LinearUnary
+from purax.sharding import rules
 
 __all__ = [
     "dynamic_index_in_dim",
@@ -61,6 +62,10 @@ class DynamicSlice(LinearUnary):
     """`operand, *starts`: the window of `slice_sizes` at the scalar integers `starts`."""
 
     exact = True
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operand, where the result can be cut so."""
+        return [rules.changed_sizes(ins[0], avals[0].shape, outs[0].shape)]
 
     def infer(self, x: Any, *starts: Any, slice_sizes: tuple[int, ...]) -> Any:
         _check_starts(x, slice_sizes, starts, "slice_sizes")
@@ -105,6 +110,11 @@ class DynamicUpdateSlice(Primitive):
     """`operand, update, *starts`: the operand with the window at `starts` replaced by `update`."""
 
     exact = True
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operand; the update must lie in the same way."""
+        known = [s for s, a in zip(ins[:2], avals, strict=False) if a.spread is not None]
+        return [rules.equal("dynamic_update_slice", known or ins[:1])]
 
     def infer(self, x: Any, update: Any, *starts: Any) -> Any:
         if x.dtype != update.dtype:

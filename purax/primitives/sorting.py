@@ -21,6 +21,7 @@ from purax import dtypes, errors
 from purax.core.aval import array_aval
 from purax.core.primitive import Primitive, Undefined
 from purax.core.trace import aval_of
+from purax.sharding import rules
 
 __all__ = ["approx_max_k", "approx_min_k", "argsort_p", "sort", "sort_key_val", "sort_p", "top_k", "top_k_p"]
 
@@ -57,6 +58,11 @@ class Argsort(Primitive):
     exact = True
     transpose = Undefined("positions are integers")
 
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the keys."""
+        rules.refuse_sums(self.name, ins)
+        return [rules.joined(ins, [a.shape for a in avals])]
+
     def infer(self, *keys: Any, dimension: int) -> Any:
         _check_same(keys, dimension)
         return (array_aval(keys[0].shape, _INDEX),)
@@ -84,6 +90,11 @@ class Sort(Primitive):
 
     exact = True
     transpose = Undefined("sort is not linear")
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operands, which must lie in one way."""
+        rules.refuse_sums(self.name, ins)
+        return [rules.joined(ins, [a.shape for a in avals])] * len(outs)
 
     def infer(self, *operands: Any, dimension: int, is_stable: bool, num_keys: int) -> Any:
         _check_same(operands, dimension)
@@ -124,6 +135,11 @@ class TopK(Primitive):
 
     exact = True
     transpose = Undefined("top_k is not linear")
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operand, which must not be cut along the axis that is searched."""
+        rules.refuse_sums(self.name, ins)
+        return [rules.uncut_along(self.name, ins[0], (params["axis"] % avals[0].ndim,))] * len(outs)
 
     def infer(self, x: Any, *, k: int, axis: int) -> Any:
         if not 0 <= axis < x.ndim:

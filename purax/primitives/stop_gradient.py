@@ -9,6 +9,7 @@ from purax import tree
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.primitives.base import is_differentiable
+from purax.sharding import rules
 
 __all__ = ["stop_gradient", "stop_gradient_p"]
 
@@ -17,6 +18,8 @@ class StopGradient(Primitive):
     """The identity with no tangent."""
 
     exact = True
+
+    spread = rules.same
 
     def infer(self, x: Any) -> Any:
         """Type of the operand."""

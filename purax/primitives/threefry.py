@@ -22,6 +22,7 @@ from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.lowering.emit import Builder, Value
 from purax.primitives import operands, shape
+from purax.sharding import rules
 
 __all__ = ["hash_on_host", "threefry2x32_p", "threefry_2x32"]
 
@@ -58,6 +59,8 @@ class Threefry2x32(Primitive):
     """
 
     exact = True
+
+    spread = rules.elementwise
 
     def infer(self, k0: Any, k1: Any, x0: Any, x1: Any, *, for_keys: bool = False) -> Any:
         """Two arrays of uint32 of the counters' shape."""

@@ -25,6 +25,7 @@ from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.primitives import convolution, elementwise, joining, operands, reducer, reduction, selecting, shape
 from purax.primitives.convolution import Window, dilated
+from purax.sharding import rules
 
 __all__ = [
     "reduce_window", "reduce_window_max", "reduce_window_max_p", "reduce_window_min", "reduce_window_min_p",
@@ -177,6 +178,11 @@ class ReduceWindow(Primitive):
     numpy_op: Any
     wide = False
 
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operand, where the result can be cut so."""
+        rules.refuse_sums(self.name, ins) if self.name != "reduce_window_sum" else None
+        return [rules.changed_sizes(ins[0], avals[0].shape, outs[0].shape)]
+
     def infer(self, operand: ShapedArray, **params: Any) -> tuple[ShapedArray, ...]:
         """The operand's dtype, one element per window."""
         g = geometry_of(params)
@@ -289,6 +295,13 @@ class ReduceWindowMin(ReduceWindowExtremum):
 
 class ReduceWindowGeneral(Primitive):
     """Windows of k operands reduced by a jaxpr of 2k scalars; operands are k arrays, then k initial scalars; padding counts for nothing."""
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operands, where the results can be cut so."""
+        rules.refuse_sums(self.name, ins)
+        return [
+            rules.changed_sizes(s, a.shape, o.shape) for s, a, o in zip(ins[: len(outs)], avals, outs, strict=False)
+        ]
 
     def infer(self, *avals: Any, jaxpr: Jaxpr, **params: Any) -> tuple[Any, ...]:
         """The arrays' dtypes, one element per window."""

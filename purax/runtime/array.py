@@ -451,7 +451,7 @@ def _host_row(aval: ShapedArray, value: np.ndarray, placement: Placement | None)
 
 
 def _restore(value: np.ndarray, aval: ShapedArray) -> Array:
-    return wrap_host(aval, value)
+    return wrap_host(aval.with_spread(None), value)
 
 
 def _describe(aval: ShapedArray) -> str:

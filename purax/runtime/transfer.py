@@ -66,6 +66,8 @@ def put(value: Any, aval: ShapedArray, placement: Placement | None = None) -> Ar
     """
     if placement is None:
         placement = client.default_placement()
+    elif placement.explicit:
+        aval = placement.typed(aval)
     kind = type(value)
     if kind is float or kind is int or kind is bool or kind is complex:
         host = _scalar(kind, value, aval)
@@ -182,7 +184,7 @@ def device_put(value: Any, target: Any = None) -> Array:
 
 def _move(value: Array, placement: Placement) -> Array:
     """The same value elsewhere: shared where it already lies, device to device where the pieces agree, else by the host."""
-    aval, source = value.aval, value._placement
+    aval, source = placement.typed(value.aval), value._placement
     target = placement.sharding
     target.shard_shape(aval.shape)
     if value._np is not None and (aval.size <= HOST_LIMIT or value._buf is None):
@@ -282,8 +284,8 @@ def make_array_from_single_device_arrays(
             raise ValueError(
                 f"Each piece must be {kind}{list(piece)} for the shape {shape} under {sharding}; got {array.aval.str_short()}."
             )
-    aval = array_aval(shape, kind, chosen[0].weak_type)
     placement = placement_of(sharding)
+    aval = placement.typed(array_aval(shape, kind, chosen[0].weak_type))
     if sharding.num_devices == 1:
         return _move(chosen[0], placement)
     held = buffers.physical(aval)

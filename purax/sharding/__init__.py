@@ -14,6 +14,7 @@ from purax.sharding.mesh import (
 from purax.sharding.named import NamedSharding, Sharding, SingleDeviceSharding, make_single_device_sharding
 from purax.sharding.placement import Placement, placement_of
 from purax.sharding.spec import ManualAxisType, P, PartitionSpec
+from purax.sharding.spread import Spread, spread_of, uncut
 
 __all__ = [
     "AbstractMesh",
@@ -26,11 +27,14 @@ __all__ = [
     "Placement",
     "Sharding",
     "SingleDeviceSharding",
+    "Spread",
     "current_mesh",
     "get_abstract_mesh",
     "get_mesh",
     "make_single_device_sharding",
     "placement_of",
     "set_mesh",
+    "spread_of",
+    "uncut",
     "use_mesh",
 ]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import math
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -90,6 +91,11 @@ class _Axes:
         """Whether all axes are `AxisType.Manual`."""
         return self.manual_axes == self.axis_names
 
+    def sdy_text(self) -> str:
+        """The body of the Shardy mesh, such as ``<["x"=2, "y"=4]>``; a program numbers its devices as the grid does."""
+        axes = ", ".join(f"{axis_text(name)}={size}" for name, size in self.shape.items())
+        return f"<[{axes}]>"
+
     def __str__(self) -> str:
         axes = ", ".join(f"{name!r}: {size}" for name, size in self.shape_tuple)
         return f"{type(self).__name__}({axes}, axis_types={_kinds(self.axis_types)})"
@@ -110,11 +116,16 @@ class AbstractMesh(_Axes):
     axis_names : tuple of str
     axis_types : tuple of AxisType, optional
         All `AxisType.Auto` by default.
+    abstract_device : optional
+        Without effect: programs are compiled for the devices that they run on.
     """
 
     __slots__ = ("axis_names", "axis_sizes", "axis_types")
 
-    def __init__(self, axis_sizes: Sequence[int], axis_names: Any, axis_types: Any = None) -> None:
+    def __init__(
+        self, axis_sizes: Sequence[int], axis_names: Any, axis_types: Any = None, *, abstract_device: Any = None
+    ) -> None:
+        del abstract_device
         self.axis_sizes = tuple(axis_sizes)
         self.axis_names, self.axis_types = _checked_axes(self.axis_sizes, axis_names, axis_types)
 
@@ -135,6 +146,11 @@ class AbstractMesh(_Axes):
         """A copy in which the named axes have other types."""
         kinds = zip(self.axis_names, self.axis_types, strict=True)
         return self.update(axis_types=tuple(name_to_type.get(name, kind) for name, kind in kinds))
+
+    @property
+    def abstract_device(self) -> None:
+        """The kind of device that the mesh is for: not known."""
+        return None
 
     def _key(self) -> tuple[Any, ...]:
         return self.axis_sizes, self.axis_names, self.axis_types
@@ -209,7 +225,7 @@ class Mesh(_Axes):
     @property
     def abstract_mesh(self) -> AbstractMesh:
         """Names and sizes alone."""
-        return AbstractMesh(self.devices.shape, self.axis_names, self.axis_types)
+        return _abstract(self.devices.shape, self.axis_names, self.axis_types)
 
     @property
     def local_mesh(self) -> Mesh:
@@ -225,11 +241,6 @@ class Mesh(_Axes):
             self.axis_names if axis_names is None else axis_names,
             self.axis_types if axis_types is None else axis_types,
         )
-
-    def sdy_text(self) -> str:
-        """The body of the Shardy mesh, such as ``<["x"=2, "y"=4]>``; a program numbers its devices as the grid does."""
-        axes = ", ".join(f"{axis_text(name)}={size}" for name, size in self.shape.items())
-        return f"<[{axes}]>"
 
     def __enter__(self) -> Mesh:
         _entered.set((*_entered.get(), _current.set(self)))
@@ -290,6 +301,11 @@ def axis_text(name: Any) -> str:
     """The name of an axis as programs have it, in quotes: XLA ends the process for letters that are not ASCII."""
     letters = [c if c.isascii() and (c.isalnum() or c == "_") else f"_{ord(c):x}_" for c in str(name)]
     return f'"{"".join(letters)}"'
+
+
+@functools.lru_cache(maxsize=1024)
+def _abstract(sizes: Any, names: Any, types: Any) -> AbstractMesh:
+    return AbstractMesh(sizes, names, types)
 
 
 _MESHES: WeakValueDictionary[Any, Any] = WeakValueDictionary()

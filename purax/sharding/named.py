@@ -291,7 +291,9 @@ class NamedSharding(Sharding):
             "{?}" if is_open else "{" + ", ".join(map(axis_text, names)) + "}"
             for names, is_open in zip(self._entries(ndim), open_axes, strict=True)
         ]
-        return f"#sdy.sharding<@{mesh_name}, [{', '.join(axes)}]>"
+        sums = ", ".join(map(axis_text, sorted(self.spec.unreduced)))
+        terms = f", unreduced={{{sums}}}" if sums else ""
+        return f"#sdy.sharding<@{mesh_name}, [{', '.join(axes)}]{terms}>"
 
     def with_memory_kind(self, kind: str) -> NamedSharding:
         """The sharding with its arrays in another memory of the devices; there is one, `device`, where there are devices."""

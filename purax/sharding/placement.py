@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from purax.sharding.named import Sharding
+from purax.sharding.named import NamedSharding, Sharding
+from purax.sharding.spread import spread_of
 
 __all__ = ["Placement", "placement_of"]
 
@@ -26,13 +27,20 @@ class Placement:
         In the order in which the compiler numbers them.
     compiled_forms : dict
         The runtime's own objects for it; by number of array axes, among others.
+    explicit : bool
+        Its mesh has explicit axes, which the types of arrays tell of.
     """
 
-    __slots__ = ("__weakref__", "committed", "compiled_forms", "devices", "sharding")
+    __slots__ = ("__weakref__", "committed", "compiled_forms", "devices", "explicit", "sharding")
     sharding: Sharding
     committed: bool
     devices: tuple[Any, ...]
     compiled_forms: dict[Any, Any]
+    explicit: bool
+
+    def typed(self, aval: Any) -> Any:
+        """The type of an array of type `aval` that lies here."""
+        return aval.with_spread(spread_of(self.sharding, aval.ndim) if self.explicit else None)
 
     def __repr__(self) -> str:
         return f"Placement({self.sharding}, committed={self.committed})"
@@ -49,5 +57,6 @@ def placement_of(sharding: Sharding, committed: bool = True) -> Placement:
         placement = Placement()
         placement.sharding, placement.committed = sharding, committed
         placement.devices, placement.compiled_forms = sharding.device_assignment, {}
+        placement.explicit = type(sharding) is NamedSharding and bool(sharding.mesh.explicit_axes)
         placement = _PLACEMENTS.setdefault(key, placement)
     return placement

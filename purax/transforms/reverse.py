@@ -21,7 +21,7 @@ from purax.core.passes import dead_code
 from purax.core.primitive import Linear
 from purax.core.source import current_source, names_here, names_of, opened, where, within
 from purax.core.trace import Trace, Tracer, aval_of, bind_in, current
-from purax.primitives import collective, elementwise
+from purax.primitives import collective, elementwise, resharding
 from purax.primitives.base import instantiate, is_differentiable
 
 __all__ = ["DualTrace", "LinearTrace", "Tape", "linearize_flat"]
@@ -63,7 +63,10 @@ class Entry:
         """Cotangents of `operands`, None where zero or not on the tape."""
         primitive, given = self.primitive, self.operands
         operands = tuple([Linear(x.aval) if self._own(x) else x for x in given])
-        results = primitive.transpose(cotangents, operands, **self.params)
+        if any([o.aval.spread is not None for o in self.outs]):
+            results = resharding.settle(primitive, cotangents, operands, self.params)
+        else:
+            results = primitive.transpose(cotangents, operands, **self.params)
         if primitive.types_axes or self.outs[0].aval.varying:
             outs = [o.aval for o in self.outs]
             results = collective.settle(primitive, self.params, [aval_of(x) for x in given], outs, results)

@@ -18,7 +18,7 @@ from purax.core.primitive import Linear
 from purax.core.source import format_source, names_here, where, within
 from purax.core.stage import StageTrace, StageTracer, recording, stage
 from purax.core.trace import aval_of, bind_in, current
-from purax.primitives import collective, elementwise
+from purax.primitives import collective, elementwise, resharding
 from purax.primitives.base import instantiate, zeros_of
 from purax.transforms.flat import flat_function
 from purax.transforms.reverse import LinearTracer, Tape, linearize_flat
@@ -97,7 +97,7 @@ def _backward_pass(
         found[atom] = cotangent if have is None else elementwise.add_p.bind1(have, cotangent)
 
     for atom, cotangent in zip(jaxpr.outvars, cotangents, strict=True):
-        give(atom, cotangent)
+        give(atom, resharding.settled(cotangent, atom.aval))
     for eqn in reversed(pending):
         outs = tuple([found.pop(v, None) for v in eqn.outvars])
         if not any(c is not None for c in outs):
@@ -108,7 +108,10 @@ def _backward_pass(
         if names is not None:
             where.set(within(names, eqn.source))
         try:
-            results = eqn.primitive.transpose(outs, given, **eqn.params)
+            if any([v.aval.spread is not None for v in (*eqn.invars, *eqn.outvars)]):
+                results = resharding.settle(eqn.primitive, outs, given, eqn.params)
+            else:
+                results = eqn.primitive.transpose(outs, given, **eqn.params)
         except errors.MissingRuleError as error:
             raise located(error, eqn) from None
         if eqn.primitive.types_axes or eqn.outvars[0].aval.varying:
@@ -117,6 +120,10 @@ def _backward_pass(
         for atom, cotangent in zip(eqn.invars, results, strict=True):
             give(atom, cotangent)
     return [found.get(v) for v in jaxpr.invars]
+
+
+def _dual(aval: Any) -> Any:
+    return aval if aval.spread is None else aval.with_spread(aval.spread.dual())
 
 
 def located(error: errors.MissingRuleError, eqn: Equation) -> errors.MissingRuleError:
@@ -157,7 +164,7 @@ def transpose_jaxpr(
         trace = StageTrace(None, jaxpr.name, "transpose", embed=True)
         taken = hooks.take_references(trace, True)
         values = [trace.new_input(a) for a, is_linear in zip(jaxpr.in_avals, linear, strict=True) if not is_linear]
-        given = [trace.new_input(a) for a, n in zip(jaxpr.out_avals, nonzero, strict=True) if n]
+        given = [trace.new_input(_dual(a)) for a, n in zip(jaxpr.out_avals, nonzero, strict=True) if n]
         rest_values, rest_given = iter(values), iter(given)
         operands = [Linear(a) if m else next(rest_values) for a, m in zip(jaxpr.in_avals, linear, strict=True)]
         with recording(trace):

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from purax import config, dtypes, errors, tree
-from purax.core.aval import array_aval
 from purax.core.axes import Axis, named_axes
 from purax.core.interpret import eval_jaxpr
 from purax.core.ir import Jaxpr, intern
@@ -31,12 +30,9 @@ __all__ = ["BatchTrace", "batch_flat", "batch_jaxpr", "to_front", "vmap"]
 @functools.lru_cache(maxsize=4096)
 def _lane_aval(aval: Any, dim: int | None, name: Any) -> Any:
     """Type of one lane of a value that is mapped along `dim`."""
-    shape, varying = aval.shape, aval.varying
     if name is not None:
-        varying = varying | {name}
-    if dim is not None:
-        shape = (*shape[:dim], *shape[dim + 1 :])
-    return array_aval(shape, aval.dtype, aval.weak_type, varying)
+        aval = aval.with_varying(aval.varying | {name})
+    return aval if dim is None else aval.without_axis(dim)
 
 
 class BatchTracer(Tracer):
@@ -222,7 +218,7 @@ def batch_jaxpr(
         own = frozenset((axis.name,))
         avals = [a.with_varying(a.varying - own) for a in jaxpr.in_avals]
         inputs = [
-            trace.new_input(a.update(shape=(axis.size, *a.shape)) if b else a)
+            trace.new_input(a.with_axis(0, axis.size, axis.spmd) if b else a)
             for a, b in zip(avals, batched, strict=True)
         ]
 

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values moved to another place on the explicit axes of a mesh, and out of the hands of types for a while.
+
+What the types do not determine is left to the partitioner: the operands lose their spread (`free`), the operation runs, and its
+result gets the spread that was asked for (`reshard`). Derivatives do so for every transpose rule: rules know nothing of meshes,
+and each cotangent ends up as the operand lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from purax import errors
+from purax.core.hooks import hooks
+from purax.core.primitive import Linear, Primitive
+from purax.core.trace import Tracer, aval_of
+from purax.lowering.emit import Value
+from purax.runtime.array import Array, wrap_placed
+from purax.runtime.transfer import device_put
+from purax.sharding import Mesh, NamedSharding
+from purax.sharding.spread import Spread
+
+__all__ = ["free", "reshard_p", "reshard_to", "settle"]
+
+
+class Reshard(Primitive):
+    """The identity, on a value that then lies as `to` says on the explicit axes of a mesh; None: as the partitioner likes.
+
+    `mesh` is the mesh with its devices, where these are known.
+    """
+
+    types_spread = True
+
+    def infer(self, x: Any, *, to: Spread | None, mesh: Mesh | None) -> Any:
+        if to is not None and len(to.parts) != x.ndim:
+            raise errors.ShardingTypeError(f"{to.spec} names {len(to.parts)} axes, but the operand has {x.ndim}")
+        return (x.with_spread(to),)
+
+    def reference(self, x: Any, **_: Any) -> Any:
+        return (x,)
+
+    def run(self, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
+        """Give the array another type; move it where that asks for it."""
+        (x,), to = operands, params["to"]
+        x = x if type(x) is Array else device_put(x)
+        if to is None:
+            return (wrap_placed(x.aval.with_spread(None), x.buffer, x._placement),)
+        if to is x.aval.spread:
+            return (x,)
+        mesh = params["mesh"] or getattr(x.sharding, "mesh", None)
+        if to.unreduced or (x.aval.spread is not None and x.aval.spread.unreduced):
+            return hooks.evaluate(self, (x,), {"to": to, "mesh": mesh}, False)
+        if mesh is None:
+            raise errors.ShardingTypeError(
+                f"reshard to {to.spec}: the devices of the mesh are not known; use `set_mesh(mesh)`"
+            )
+        return (device_put(x, NamedSharding(mesh, to.spec)),)
+
+    def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
+        out = self.bind1(*primals, **params)
+        return (out,), (None if tangents[0] is None else self.bind1(tangents[0], **params),)
+
+    def transpose(self, cotangents: Any, operands: Any, **params: Any) -> Any:
+        spread = operands[0].aval.spread
+        return (self.bind1(cotangents[0], to=None if spread is None else spread.dual(), mesh=params["mesh"]),)
+
+    def batch(self, axis: Any, operands: Any, dims: Any, *, to: Spread | None, mesh: Mesh | None) -> Any:
+        (dim,) = dims
+        return self.bind(*operands, to=None if to is None else to.with_axis(dim, axis.spmd), mesh=mesh), dims
+
+    def lower(self, b: Any, ins: Any, outs: Any, *, to: Spread | None, mesh: Mesh | None) -> Any:
+        return [Value(ins[0].name, outs[0])]  # every value with a spread is told to the partitioner
+
+
+reshard_p = Reshard("reshard")
+
+
+def free(x: Any) -> Any:
+    """The value, left to the partitioner."""
+    return x if aval_of(x).spread is None else reshard_p.bind1(x, to=None, mesh=None)
+
+
+def reshard_to(x: Any, to: Spread | None, mesh: Mesh | None = None) -> Any:
+    """The value with this spread."""
+    return x if aval_of(x).spread is to else reshard_p.bind1(x, to=to, mesh=mesh)
+
+
+def settle(primitive: Any, cotangents: Sequence[Any], operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """The transpose rule of a primitive, some of whose operands or results lie on explicit mesh axes.
+
+    Parameters
+    ----------
+    primitive : Primitive
+    cotangents : sequence of arrays or None
+    operands : sequence of arrays or Linear
+    params : dict
+
+    Returns
+    -------
+    list of arrays or None
+        One per operand, which lies as cotangents of the operand do.
+    """
+    if primitive.types_spread:
+        results = primitive.transpose(cotangents, operands, **params)
+    else:
+        plain = [None if c is None else free(c) for c in cotangents]
+        given = [Linear(x.aval.with_spread(None)) if type(x) is Linear else free(x) for x in operands]
+        results = primitive.transpose(tuple(plain), tuple(given), **params)
+    return [
+        None if c is None else reshard_to(c, dual(x.aval if isinstance(x, (Linear, Tracer)) else aval_of(x)))
+        for c, x in zip(results, operands, strict=True)
+    ]
+
+
+def dual(aval: Any) -> Spread | None:
+    """The spread of cotangents of values of this type."""
+    return None if aval.spread is None else aval.spread.dual()
+
+
+def settled(cotangent: Any, aval: Any) -> Any:
+    """A cotangent, as cotangents of values of this type lie."""
+    return cotangent if cotangent is None else reshard_to(cotangent, dual(aval))
