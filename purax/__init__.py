@@ -56,6 +56,7 @@ from purax.runtime.transfer import (
 from purax.sharding import NamedSharding as NamedSharding
 from purax.sharding import P as P
 from purax.sharding.mesh import set_mesh as set_mesh
+from purax.control.explicit import reshard as reshard
 from purax.transforms.jacobian import hessian as hessian
 from purax.transforms.jacobian import jacfwd as jacfwd
 from purax.transforms.jacobian import jacrev as jacrev

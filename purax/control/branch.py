@@ -40,6 +40,7 @@ class Cond(Primitive):
     """
 
     types_axes = True
+    types_spread = True
 
     def infer(self, index: Any, *avals: Any, branches: tuple[Jaxpr, ...]) -> Any:
         """Types of the outputs of the branches."""
@@ -457,8 +458,10 @@ def _same_outputs(what: str, jaxprs: Sequence[Jaxpr], roles: Sequence[str], out_
     wanted, wrong = [], []
     for i, row in enumerate(rows):
         strong = [a for a in row if not a.weak_type] or list(row)
-        target = strong[0]
+        target = next((a for a in strong if a.spread is not None), strong[0])
         if any(a.shape != target.shape or (a.dtype != target.dtype and not a.weak_type) for a in row):
+            wrong.append((i, row))
+        if any(a.spread is not None and a.spread is not target.spread for a in row):
             wrong.append((i, row))
         if any(a.weak_type and a.dtype != target.dtype and not holds(a.dtype, target.dtype) for a in row):
             wrong.append((i, row))

@@ -41,6 +41,7 @@ class Composite(Primitive):
     """
 
     types_axes = True
+    types_spread = True
 
     def infer(self, *avals: Any, jaxpr: Jaxpr, name: str, version: int, attributes: Any) -> Any:
         """Types of the outputs of the decomposition."""

@@ -92,6 +92,7 @@ class CustomJvpCall(Primitive):
     """Call of a function with a jvp rule. `fun` is callable (eager) or None; then `jaxpr` is the function, constants first."""
 
     types_axes = True
+    types_spread = True
 
     def run(self, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
         """Run the function."""

@@ -197,6 +197,7 @@ class CustomVjpCall(Primitive):
     """Call of a function with forward and backward rules; see CustomJvpCall."""
 
     types_axes = True
+    types_spread = True
 
     run = CustomJvpCall.run
     unfold = CustomJvpCall.unfold

@@ -28,6 +28,7 @@ class CustomVmapCall(Primitive):
     """Call of a function with a batching rule; `fun` and `jaxpr` are as in `CustomJvpCall`."""
 
     types_axes = True
+    types_spread = True
     transpose = Undefined("a function with a batching rule of the user's is not known to be linear")
 
     run = CustomJvpCall.run

@@ -238,7 +238,7 @@ def by_lane(
         rest, own = iter(xs[: len(shared)]), iter(xs[len(shared) :])
         return fun(programs, *[next(own) if m else next(rest) for m in mapped])
 
-    avals = [*map(aval_of, shared), *((a := aval_of(x)).update(shape=a.shape[1:]) for x in rows)]
+    avals = [*map(aval_of, shared), *(aval_of(x).without_axis(0) for x in rows)]
     program = build(body, avals, name)
     return list(
         scan_p.bind(*shared, *rows, jaxpr=program, length=size, reverse=False, unroll=1, consts=len(shared), carry=0)

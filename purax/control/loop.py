@@ -24,6 +24,7 @@ from purax.core.passes import silent
 from purax.core.trace import Tracer, aval_of
 from purax.primitives import bits, cast, comparison, elementwise, shape
 from purax.primitives.base import zeros_of
+from purax.primitives.resharding import reshard_to
 from purax.transforms.flat import check_arrays, name_of
 from purax.transforms.vmap import vmap
 
@@ -84,7 +85,7 @@ def scan(
     steps = _unroll(unroll, size)
     if config.current().disable_jit and not any(isinstance(x, Tracer) for x in (*xs_flat, *init_flat)):
         return _python_scan(f, init, xs_flat, xs_tree, size, reverse)
-    x_avals = [(a := aval_of(x)).update(shape=a.shape[1:]) for x in xs_flat]
+    x_avals = [row_aval("scan", x) for x in xs_flat]
 
     init_flat, init_tree = tree.flatten(init)
     in_tree = tree.structure((init, xs_tree.unflatten(range(len(xs_flat)))))
@@ -229,6 +230,22 @@ def _stage_body(
     return intern(jaxpr), consts, out_tree, init_flat, cells
 
 
+def row_aval(what: str, x: Any) -> Any:
+    """The type of one row of `x`.
+
+    Raises
+    ------
+    ShardingTypeError
+        The rows lie on different devices.
+    """
+    aval = aval_of(x)
+    if aval.spread is not None and aval.spread.parts[0]:
+        raise errors.ShardingTypeError(
+            f"{what} goes along axis 0 of {aval.str_short()}, which is cut along mesh axes; `reshard` it first"
+        )
+    return aval.without_axis(0)
+
+
 def _cell_avals(jaxpr: Jaxpr, cells: ref_scope.Cells) -> list[Any]:
     return list(jaxpr.out_avals[len(jaxpr.outvars) - len(cells) :])
 
@@ -256,6 +273,9 @@ def _promote_carry(init: Sequence[Any], given: Sequence[Any], outs: Sequence[Any
         if not b.varying <= a.varying:
             x = varying_over(x, b.varying - a.varying)
             changed = True
+        if a.spread is None and b.spread is not None:
+            x = reshard_to(x, b.spread)
+            changed = True
         out.append(x)
     return out if changed else None
 
@@ -273,6 +293,11 @@ def check_carry(what: str, name: str, carry_tree: Any, given: Sequence[Any], out
             wrong.append(
                 f"  * carry{path} goes in as {a.str_short()} and comes out as {b.str_short()}: the dtypes differ; "
                 f"return it .astype({a.dtype.name}), or start from init{path}.astype({b.dtype.name})"
+            )
+        elif a.spread is not b.spread and b.spread is not None:
+            wrong.append(
+                f"  * carry{path} goes in as {a.str_short()} and comes out as {b.str_short()}: they lie differently on the mesh; "
+                "`reshard` it"
             )
     if wrong:
         raise errors.CarryTypeError(

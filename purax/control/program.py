@@ -14,6 +14,7 @@ from purax.core.ir import ClosedJaxpr, Jaxpr, Var, intern, open_constants
 from purax.core.stage import stage
 from purax.core.trace import aval_of, current
 from purax.primitives import cast, collective
+from purax.primitives.resharding import reshard_to
 
 __all__ = ["build", "cast_weak", "holds", "merge", "partition", "permuted", "stage_touching", "stage_tree", "take"]
 
@@ -181,6 +182,8 @@ def cast_weak(values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
         have = aval_of(x)
         if have.dtype != aval.dtype or have.weak_type != aval.weak_type:
             x = cast.convert_element_type_p.bind1(x, new_dtype=aval.dtype, weak_type=aval.weak_type)
+        if aval.spread is not have.spread:
+            x = reshard_to(x, aval.spread)
         out.append(varying_over(x, aval.varying - have.varying) if aval.varying else x)
     return out
 

@@ -26,6 +26,7 @@ class Jit(Primitive):
     """Call of a program: `jaxpr` (no constants) on the operands. Every transformation of the call is a call of a program."""
 
     types_axes = True
+    types_spread = True
 
     def infer(self, *avals: Any, jaxpr: Jaxpr, name: str, inline: bool) -> Any:
         """Types of the outputs of the program."""

@@ -41,11 +41,12 @@ class Scan(Primitive):
     """
 
     types_axes = True
+    types_spread = True
 
     def infer(self, *avals: Any, jaxpr: Jaxpr, length: int, reverse: bool, unroll: int, consts: int, carry: int) -> Any:
         """Types of the carry, and stacked types of the outputs."""
         outs = jaxpr.out_avals
-        return (*outs[:carry], *(a.update(shape=(length, *a.shape)) for a in outs[carry:]))
+        return (*outs[:carry], *(a.with_axis(0, length) for a in outs[carry:]))
 
     def effects(self, params: dict[str, Any]) -> frozenset[Any]:
         """Effects of the body."""
@@ -199,7 +200,7 @@ class Scan(Primitive):
         sums = [zeros_of(x.aval) for x in fixed_linear]
         rows = [*given, *xs]
         avals = [aval_of(x) for x in (*fixed, *cells.read(), *sums, *ct_state)]
-        avals += [(a := aval_of(x)).update(shape=a.shape[1:]) for x in rows]
+        avals += [aval_of(x).without_axis(0) for x in rows]
         program = build(body, avals, f"{jaxpr.name} transposed")
         changed = {
             **params, "jaxpr": program, "consts": n_fixed, "carry": n_cells + n_acc + carry, "reverse": not params["reverse"], "length": length,

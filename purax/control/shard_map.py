@@ -81,6 +81,7 @@ class ShardMap(Primitive):
     """
 
     types_axes = True
+    types_spread = True
 
     def infer(
         self, *avals: Any, jaxpr: Jaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, axes: Any, lanes: bool

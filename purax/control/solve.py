@@ -56,6 +56,7 @@ class CustomLinearSolve(Primitive):
     """
 
     types_axes = True
+    types_spread = True
 
     def infer(self, *avals: Any, programs: Parts, consts: tuple[int, ...]) -> Any:
         """Types of the outputs of the solver."""

@@ -142,7 +142,7 @@ def _scan(trace: Any, operands: Any, params: Any) -> Any:
         given += [t for i in g if mask[i] for t in _terms(trace, operands[i])]
     avals = [aval_of(x) for x in given]
     rows = len(groups[0]) + counts[0] + len(groups[1]) + counts[1]
-    avals[rows:] = [a.update(shape=a.shape[1:]) for a in avals[rows:]]
+    avals[rows:] = [a.without_axis(0) for a in avals[rows:]]
     made = _built(trace, body, avals, jaxpr.name)
     changed = {"jaxpr": made, "consts": consts + counts[0], "carry": carry + counts[1]}
     results = _outside(trace, scan_p, tuple(given), {**params, **changed})

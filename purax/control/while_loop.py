@@ -40,6 +40,7 @@ class While(Primitive):
     """
 
     types_axes = True
+    types_spread = True
 
     def infer(self, *avals: Any, **params: Any) -> Any:
         """Types of the values."""

@@ -301,9 +301,8 @@ class Builder:
         """`x`, with the partitioner told how its type says that it lies."""
         if self.module.manual is not None or len(self.module.order) <= 1:
             return x
-        sharding = aval.spread.sharding
-        ndim = ndim_of(aval)
-        text = sharding.sdy_text(ndim, self.module.mesh(sharding.mesh)).removeprefix("#sdy.sharding")
+        spread = aval.spread
+        text = spread.sdy_text(ndim_of(aval), self.module.mesh(spread.mesh))
         return self.emit(f"sdy.sharding_constraint {x} {text} : {x.hlo}", aval)
 
     def literal(self, literal: Literal) -> Value:

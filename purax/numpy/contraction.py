@@ -37,6 +37,7 @@ from purax.numpy.promotion import (
 from purax.numpy.reduction import reduced_axes
 from purax.numpy.shape import expand_dims, moveaxis
 from purax.primitives.contraction import canonical_precision, dot_general_p
+from purax.primitives.resharding import is_explicit, out_sharded
 
 __all__ = ["cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot", "vecmat"]
 
@@ -57,6 +58,8 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
 
     See `purax.numpy.contraction` for the arguments that its functions share.
     """
+    if out_sharding is not None and is_explicit(out_sharding):
+        return out_sharded(dot, out_sharding, a, b, precision=precision, preferred_element_type=preferred_element_type)
     a, b = _pair("dot", a, b)
     m, n = a.aval.ndim, b.aval.ndim
     if m == 0 or n == 0:
@@ -84,6 +87,10 @@ def matmul(
         params = _known_products.get((getattr(a, "aval", None), getattr(b, "aval", None), settings().trace_key))
         if params is not None:
             return dot_general_p.bind1(a, b, **params)
+    if out_sharding is not None and is_explicit(out_sharding):
+        return out_sharded(
+            matmul, out_sharding, a, b, precision=precision, preferred_element_type=preferred_element_type
+        )
     a, b = _pair("matmul", a, b)
     m, n = a.aval.ndim, b.aval.ndim
     if m == 0 or n == 0:
@@ -263,6 +270,9 @@ def tensordot(
     ShapeError
         Lists of different lengths, more axes than there are, or sizes that differ.
     """
+    if out_sharding is not None and is_explicit(out_sharding):
+        options = {"precision": precision, "preferred_element_type": preferred_element_type}
+        return out_sharded(tensordot, out_sharding, a, b, axes, **options)
     a, b = _pair("tensordot", a, b)
     m, n = a.aval.ndim, b.aval.ndim
     if isinstance(axes, (tuple, list)) and len(axes) == 2:

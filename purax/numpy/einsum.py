@@ -18,6 +18,7 @@ from purax.numpy.creation import placed
 from purax.numpy.matrices import diagonal
 from purax.numpy.promotion import as_operand, check_arraylike, promote_dtypes, refuse
 from purax.primitives.contraction import canonical_precision, dot_general_p
+from purax.primitives.resharding import is_explicit, out_sharded
 
 __all__ = ["einsum", "einsum_path"]
 
@@ -64,6 +65,11 @@ def einsum(
     >>> pnp.einsum("ij,j->i", pnp.array([[1, 2], [3, 4]]), pnp.array([1, 1])).tolist()
     [3, 7]
     """
+    if out_sharding is not None and is_explicit(out_sharding):
+        return out_sharded(
+            einsum, out_sharding, subscripts, *operands, optimize=optimize, precision=precision,
+            preferred_element_type=preferred_element_type, _dot_general=_dot_general,
+        )  # fmt: skip
     plain = precision is None and preferred_element_type is None and _dot_general is None and out_sharding is None
     if plain and len(operands) == 2 and out is None and type(subscripts) is str:
         first, second = (getattr(x, "aval", None) for x in operands)

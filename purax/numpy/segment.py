@@ -11,6 +11,7 @@ data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from purax.core.trace import Tracer, aval_of
 from purax.numpy.creation import placed
 from purax.primitives import bounds, shape
 from purax.primitives.indexing import ScatterDimensionNumbers, scatter_add, scatter_max, scatter_min, scatter_mul
+from purax.primitives.resharding import is_explicit, out_sharded
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
@@ -58,6 +60,9 @@ def _reduce(
     bucket_size: Any, mode: Any, out_sharding: Any,
 ) -> Any:  # fmt: skip
     pnp, name = hooks.numpy, kind.name
+    if out_sharding is not None and is_explicit(out_sharding):
+        options = (num_segments, indices_are_sorted, unique_indices, bucket_size, mode, None)
+        return out_sharded(functools.partial(_reduce, kind), out_sharding, data, segment_ids, *options)
     data, ids = pnp.asarray(data), pnp.asarray(segment_ids)
     if not dtypes.issubdtype(ids.dtype, np.integer):
         raise TypeError(f"{name}: segment_ids must be integers, got dtype {ids.dtype}")

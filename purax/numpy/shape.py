@@ -46,6 +46,7 @@ from purax.numpy.promotion import (
     spread,
 )
 from purax.numpy.reduction import reduced_axes
+from purax.primitives.resharding import is_explicit, out_sharded
 from purax.primitives.shape import canonical_shape
 from purax.runtime.array import Array, wrap_host
 from purax.transforms.vmap import vmap
@@ -197,6 +198,8 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, o
     [[0, 1, 2], [3, 4, 5]]
     """
     del copy
+    if out_sharding is not None and is_explicit(out_sharding):
+        return out_sharded(reshape, out_sharding, a, shape, order)
     a = _array("reshape", a)
     sizes = _new_shape(a.aval, shape)
     if order == "C":
@@ -444,6 +447,8 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
 
     See `purax.numpy.shape` for the arguments that its functions share.
     """
+    if out_sharding is not None and is_explicit(out_sharding):
+        return out_sharded(broadcast_to, out_sharding, array, shape)
     return placed(broadcast_to_shape(_array("broadcast_to", array), canonical_shape(shape)), out_sharding)
 
 
@@ -737,6 +742,8 @@ def repeat(
     check_arraylike("repeat", repeats)
     if axis is None:
         a, axis = ravel(a), 0
+    if out_sharding is not None and is_explicit(out_sharding):
+        return out_sharded(repeat, out_sharding, a, repeats, axis, total_repeat_length=total_repeat_length)
     if a.aval.ndim == 0:
         a = ops.reshape(a, (1,))
     (axis,) = reduced_axes(operator.index(axis), a.aval.ndim)

@@ -9,6 +9,7 @@ Results have the dtype and the shape of the array that is updated.
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Callable
@@ -31,6 +32,7 @@ from purax.pipeline import debug
 from purax.pipeline.evaluate import quiet
 from purax.primitives import shape as shapes
 from purax.primitives.gather import GatherScatterMode
+from purax.primitives.resharding import out_sharded
 from purax.primitives.scatter import ScatterDimensionNumbers
 from purax.runtime.array import Array, wrap_host
 from purax.runtime.transfer import HOST_LIMIT
@@ -53,6 +55,22 @@ class IndexUpdate:
 
     def __repr__(self) -> str:
         return f"IndexUpdate({self.array!r})"
+
+
+def _spread(method: Any) -> Any:
+    """The method with `out_sharding`: how the result lies on explicit mesh axes."""
+
+    @functools.wraps(method)
+    def update(self: Any, *args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
+        if out_sharding is None:
+            return method(self, *args, **kwargs)
+
+        def updated(array: Any, index: Any, args: Any, kwargs: Any) -> Any:
+            return method(IndexUpdateRef(array, index), *args, **kwargs)
+
+        return out_sharded(updated, out_sharding, self.array, self.index, args, kwargs)
+
+    return update
 
 
 class IndexUpdateRef:
@@ -78,11 +96,15 @@ class IndexUpdateRef:
         out_sharding: Any = None, wrap_negative_indices: bool = True,
     ) -> Any:  # fmt: skip
         """`x[index]`, with a mode and a fill value for indices outside."""
-        return read(
-            self.array, self.index, mode=mode, fill_value=fill_value, indices_are_sorted=indices_are_sorted,
-            unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices,
-        )  # fmt: skip
+        options = {
+            "mode": mode, "fill_value": fill_value, "indices_are_sorted": indices_are_sorted,
+            "unique_indices": unique_indices, "wrap_negative_indices": wrap_negative_indices,
+        }  # fmt: skip
+        if out_sharding is not None:
+            return out_sharded(read, out_sharding, self.array, self.index, **options)
+        return read(self.array, self.index, **options)
 
+    @_spread
     def set(
         self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
         out_sharding: Any = None, wrap_negative_indices: bool = True,
@@ -92,6 +114,7 @@ class IndexUpdateRef:
             _SET, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices
         )
 
+    @_spread
     def add(
         self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
         out_sharding: Any = None, wrap_negative_indices: bool = True,
@@ -101,6 +124,7 @@ class IndexUpdateRef:
             _ADD, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices
         )
 
+    @_spread
     def subtract(
         self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
         out_sharding: Any = None, wrap_negative_indices: bool = True,
@@ -110,6 +134,7 @@ class IndexUpdateRef:
             _SUB, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices
         )
 
+    @_spread
     def multiply(
         self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
         out_sharding: Any = None, wrap_negative_indices: bool = True,
@@ -121,6 +146,7 @@ class IndexUpdateRef:
 
     mul = multiply
 
+    @_spread
     def divide(
         self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
         out_sharding: Any = None, wrap_negative_indices: bool = True,
@@ -132,6 +158,7 @@ class IndexUpdateRef:
         )
         return hooks.numpy.true_divide(self.array, divisor)
 
+    @_spread
     def power(
         self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
         out_sharding: Any = None, wrap_negative_indices: bool = True,
@@ -143,6 +170,7 @@ class IndexUpdateRef:
         )
         return hooks.numpy.power(self.array, exponent)
 
+    @_spread
     def min(
         self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
         out_sharding: Any = None, wrap_negative_indices: bool = True,
@@ -152,6 +180,7 @@ class IndexUpdateRef:
             _MIN, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices
         )
 
+    @_spread
     def max(
         self, values: Any, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
         out_sharding: Any = None, wrap_negative_indices: bool = True,
@@ -161,6 +190,7 @@ class IndexUpdateRef:
             _MAX, self.array, self.index, values, indices_are_sorted, unique_indices, mode, wrap_negative_indices
         )
 
+    @_spread
     def apply(
         self, func: Callable[[Any], Any], *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
         wrap_negative_indices: bool = True,

@@ -31,7 +31,7 @@ from purax.contexts import numpy_dtype_promotion
 from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
-from purax.primitives import base, dot_algorithm, elementwise, reduction, shape
+from purax.primitives import base, dot_algorithm, elementwise, reduction, resharding, shape
 from purax.sharding import rules
 
 __all__ = [
@@ -393,6 +393,8 @@ def dot_general(
     ShapeError
         Axes out of bounds, repeated, or of different sizes.
     """
+    if out_sharding is not None:
+        return _dot_spread(lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding)
     algorithm = dot_algorithm.named(config.default_matmul_precision if precision is None else precision)
     if algorithm is not None:
         return dot_algorithm.dot_general(lhs, rhs, dimension_numbers, algorithm, preferred_element_type)
@@ -402,6 +404,27 @@ def dot_general(
         dimension_numbers=((_ints(lc), _ints(rc)), (_ints(lb), _ints(rb))),
         precision=canonical_precision(precision),
         preferred_element_type=None if preferred_element_type is None else dtypes.named(preferred_element_type),
+    )  # fmt: skip
+
+
+def _dot_spread(
+    lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any, preferred_element_type: Any, out_sharding: Any
+) -> Any:
+    (lc, rc), (lb, _) = dimension_numbers
+    left, right = aval_of(lhs), aval_of(rhs)
+    to, _ = resharding.destination(out_sharding, left.ndim + right.ndim - 2 * len(lc) - len(lb))
+    if to.unreduced:
+        cuts = [
+            () if x.spread is None else tuple(x.spread.parts[i] for i in axes) for x, axes in ((left, lc), (right, rc))
+        ]
+        if cuts[0] != cuts[1] or to.unreduced != {name for part in cuts[0] for name in part}:
+            raise errors.ShardingTypeError(
+                f"dot_general of {left.str_short()} and {right.str_short()} with out_sharding={to.spec}: the contracted axes of both "
+                "operands must be cut alike, along just the mesh axes that the result is unreduced along"
+            )
+    return resharding.out_sharded(
+        dot_general, out_sharding, lhs, rhs, dimension_numbers, precision=precision,
+        preferred_element_type=preferred_element_type,
     )  # fmt: skip
 
 
@@ -437,7 +460,7 @@ def dot(
                 f"dot takes vectors and matrices of fitting sizes, got shapes {left.shape} and {right.shape}"
             )
         dimension_numbers = (((left.ndim - 1,), (0,)), ((), ()))
-    return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
+    return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding)
 
 
 def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Any:

@@ -13,7 +13,7 @@ from purax import dtypes, errors
 from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
-from purax.primitives import base, contraction, convolution_cpu, elementwise, shape
+from purax.primitives import base, contraction, convolution_cpu, elementwise, resharding, shape
 from purax.sharding import rules
 
 __all__ = [
@@ -559,8 +559,8 @@ def conv_general_dilated(
         Groups of features (batch elements) that are convolved apart, each with its share of the output features.
     precision, preferred_element_type
         As in `dot_general`.
-    out_sharding : optional
-        Without effect.
+    out_sharding : PartitionSpec or NamedSharding, optional
+        How the result lies on explicit mesh axes.
 
     Returns
     -------
@@ -572,6 +572,11 @@ def conv_general_dilated(
     ShapeError
         Shapes, groups or dimension numbers do not fit.
     """
+    if out_sharding is not None:
+        return resharding.out_sharded(
+            conv_general_dilated, out_sharding, lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers,
+            feature_group_count, batch_group_count, precision, preferred_element_type,
+        )  # fmt: skip
     left, right = aval_of(lhs), aval_of(rhs)
     dims = conv_dimension_numbers(left.shape, right.shape, dimension_numbers)
     spatial = len(dims.lhs_spec) - 2

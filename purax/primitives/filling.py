@@ -128,9 +128,12 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int, *, out_sh
     dtype[shape]
     """
     shape = shape_module.canonical_shape(shape)
-    return iota_p.bind1(
+    index = iota_p.bind1(
         dtype=dtypes.named(dtype), shape=shape, dimension=shape_module.canonical_axis(dimension, len(shape))
     )
+    if out_sharding is None:
+        return index
+    return resharding.reshard_to(index, *resharding.destination(out_sharding, len(shape)))
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Any:
@@ -227,8 +230,11 @@ def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
 
     See `purax.primitives.filling` for the arguments that its functions share.
     """
-    return full(shape, 0, dtype)
+    zeros = full(shape, 0, dtype)
+    if out_sharding is None:
+        return zeros
+    return resharding.reshard_to(zeros, *resharding.destination(out_sharding, aval_of(zeros).ndim))
 
 
-from purax.primitives import cast  # noqa: E402  (siblings import this module's names)
+from purax.primitives import cast, resharding  # noqa: E402  (siblings import this module's names)
 from purax.primitives import shape as shape_module  # noqa: E402

@@ -17,7 +17,7 @@ from purax import config, dtypes, errors
 from purax.core.aval import ShapedArray, array_aval
 from purax.core.primitive import Primitive, Undefined
 from purax.core.trace import aval_of
-from purax.primitives import cast, elementwise, joining, shape
+from purax.primitives import cast, elementwise, joining, resharding, shape
 from purax.sharding import rules
 
 __all__ = [
@@ -421,8 +421,8 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
     ----------
     operand : number[...]
     axes : sequence of int
-    out_sharding : optional
-        Without effect.
+    out_sharding : PartitionSpec or NamedSharding, optional
+        How the result lies on explicit mesh axes.
 
     Returns
     -------
@@ -433,6 +433,8 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
     ValueError
         The operand is a 16-bit float, and the setting `allow_f16_reductions` is off.
     """
+    if out_sharding is not None:
+        return resharding.out_sharded(reduce_sum, out_sharding, operand, axes)
     aval, axes = aval_of(operand), normalized(axes)
     if aval.dtype in _HALVES and not config.allow_f16_reductions:
         if any(aval.shape[axis] != 1 for axis in axes):

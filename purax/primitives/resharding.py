@@ -11,17 +11,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from purax import errors
+from purax import errors, tree
 from purax.core.hooks import hooks
 from purax.core.primitive import Linear, Primitive
-from purax.core.trace import Tracer, aval_of
+from purax.core.stage import stage
+from purax.core.trace import Tracer, aval_of, current
 from purax.lowering.emit import Value
+from purax.pipeline import placed
 from purax.runtime.array import Array, wrap_placed
 from purax.runtime.transfer import device_put
-from purax.sharding import Mesh, NamedSharding
-from purax.sharding.spread import Spread
+from purax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, current_mesh, get_abstract_mesh
+from purax.sharding.spread import Spread, spread_of
 
-__all__ = ["free", "reshard_p", "reshard_to", "settle"]
+__all__ = ["destination", "free", "is_explicit", "out_sharded", "reshard_p", "reshard_to", "settle"]
 
 
 class Reshard(Primitive):
@@ -84,6 +86,108 @@ def free(x: Any) -> Any:
 def reshard_to(x: Any, to: Spread | None, mesh: Mesh | None = None) -> Any:
     """The value with this spread."""
     return x if aval_of(x).spread is to else reshard_p.bind1(x, to=to, mesh=mesh)
+
+
+def destination(sharding: Any, ndim: int, what: str = "out_sharding") -> tuple[Spread, Mesh | None]:
+    """What an `out_sharding` argument asks of a result.
+
+    Parameters
+    ----------
+    sharding : PartitionSpec or NamedSharding
+        A spec is one of the current mesh.
+    ndim : int
+        Number of axes of the result.
+    what : str
+        Name of the argument.
+
+    Returns
+    -------
+    (Spread, Mesh or None)
+        The mesh with its devices where these are known.
+
+    Raises
+    ------
+    ValueError
+        There is no current mesh, or the spec is longer than the result has axes.
+    ShardingTypeError
+        The spec names mesh axes that are not explicit.
+    TypeError
+        It is no sharding.
+    """
+    if isinstance(sharding, PartitionSpec):
+        spec, mesh = sharding, get_abstract_mesh()
+        if not mesh.axis_names:
+            raise ValueError(
+                errors.explain(
+                    f"{what}={sharding} was given, and there is no current mesh.",
+                    "A PartitionSpec names axes of a mesh.",
+                    "use `with purax.set_mesh(mesh):`, or pass NamedSharding(mesh, spec).",
+                )
+            )
+    elif isinstance(sharding, NamedSharding):
+        spec, mesh = sharding.spec, sharding.mesh.abstract_mesh
+    else:
+        raise TypeError(
+            f"{what} must be a PartitionSpec or a NamedSharding, got {sharding!r} of type {type(sharding).__name__}"
+        )
+    if len(spec) > ndim:
+        raise ValueError(f"{what}={spec} has {len(spec)} entries, but the result has {ndim} axes")
+    wrong = [n for n in (*spec.axis_names(), *spec.unreduced, *spec.reduced) if n not in mesh.explicit_axes]
+    if wrong or not mesh.explicit_axes:
+        kinds = ", ".join(f"{n!r}: {t.name}" for n, t in zip(mesh.axis_names, mesh.axis_types, strict=True))
+        raise errors.ShardingTypeError(
+            f"{what}={spec} cannot contain mesh axes whose type is Auto or Manual: only the types of explicit axes say how values lie, "
+            f"and the mesh has {kinds}; use `with_sharding_constraint`, or a mesh with axis_types=(AxisType.Explicit, ...)"
+        )
+    spread = spread_of(NamedSharding(mesh, spec), ndim)
+    return spread, _with_devices(sharding, mesh)  # type: ignore[return-value]
+
+
+def _with_devices(sharding: Any, mesh: AbstractMesh) -> Mesh | None:
+    own = getattr(sharding, "mesh", None)
+    found = own if isinstance(own, Mesh) else current_mesh()
+    return found if found is not None and found.shape_tuple == mesh.shape_tuple else None
+
+
+def is_explicit(sharding: Any) -> bool:
+    """Whether a sharding is one of a mesh with explicit axes; a spec refers to the current mesh."""
+    if isinstance(sharding, NamedSharding):
+        return bool(sharding.mesh.explicit_axes)
+    return isinstance(sharding, PartitionSpec) and bool(get_abstract_mesh().explicit_axes)
+
+
+def out_sharded(function: Any, out_sharding: Any, *args: Any, **kwargs: Any) -> Any:
+    """The result of `function(*args, **kwargs)`, an array, lying as is asked for; how it is computed is the partitioner's choice.
+
+    Parameters
+    ----------
+    function : callable
+    out_sharding : PartitionSpec or NamedSharding
+    *args, **kwargs
+        Arrays among them lose what their types say of explicit mesh axes.
+
+    Returns
+    -------
+    array
+    """
+    leaves, treedef = tree.flatten((args, kwargs))
+    typed = [i for i, x in enumerate(leaves) if getattr(getattr(x, "aval", None), "spread", None) is not None]
+
+    def compute(*arrays: Any) -> list[Any]:
+        given = list(leaves)
+        for i, x in zip(typed, arrays, strict=True):
+            given[i] = free(x)
+        positional, named = treedef.unflatten(given)
+        out = function(*positional, **named)
+        return [reshard_to(out, *destination(out_sharding, aval_of(out).ndim))]
+
+    arrays = [leaves[i] for i in typed]
+    if current.get() is not None:
+        return compute(*arrays)[0]
+    closed = stage(compute, [x.aval for x in arrays])  # as a whole: what is left unreduced is never summed
+    return placed.call(closed.jaxpr, getattr(function, "__name__", ""), [*map(hooks.as_array, closed.consts), *arrays])[
+        0
+    ]
 
 
 def settle(primitive: Any, cotangents: Sequence[Any], operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:

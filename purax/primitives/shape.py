@@ -390,8 +390,8 @@ def broadcast_in_dim(
         Shape of the result.
     broadcast_dimensions : sequence of int
         Axis of the result for each axis of the operand, strictly increasing; sizes are equal or 1.
-    out_sharding : optional
-        Without effect; `with_sharding_constraint` lays results out.
+    out_sharding : PartitionSpec or NamedSharding, optional
+        How the result lies on explicit mesh axes.
 
     Returns
     -------
@@ -402,6 +402,8 @@ def broadcast_in_dim(
     ShapeError
         The axes do not fit.
     """
+    if out_sharding is not None:
+        return resharding.out_sharded(broadcast_in_dim, out_sharding, operand, shape, broadcast_dimensions)
     shape = canonical_shape(shape)
     dims = tuple([operator.index(d) for d in broadcast_dimensions])
     aval = aval_of(operand)
@@ -417,8 +419,8 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
     ----------
     operand : array
     sizes : sequence of int
-    out_sharding : optional
-        Without effect.
+    out_sharding : PartitionSpec or NamedSharding, optional
+        How the result lies on explicit mesh axes.
 
     Returns
     -------
@@ -481,8 +483,8 @@ def reshape(
         Shape of the result, of the same size.
     dimensions : sequence of int, optional
         Order in which the operand's axes are read; default: first to last.
-    out_sharding : optional
-        Without effect; `with_sharding_constraint` lays results out.
+    out_sharding : PartitionSpec or NamedSharding, optional
+        How the result lies on explicit mesh axes.
 
     Returns
     -------
@@ -493,6 +495,8 @@ def reshape(
     ShapeError
         The sizes differ.
     """
+    if out_sharding is not None:
+        return resharding.out_sharded(reshape, out_sharding, operand, new_sizes, dimensions)
     sizes = canonical_shape(new_sizes)
     aval = aval_of(operand)
     if dimensions is not None:
@@ -577,7 +581,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     return reshape(operand, (*shape[:start], math.prod(shape[start:stop]), *shape[stop:]))
 
 
-from purax.primitives import reduction  # noqa: E402  (siblings import this module's names)
+from purax.primitives import reduction, resharding  # noqa: E402  (siblings import this module's names)
 from purax.primitives.filling import (  # noqa: E402
     broadcasted_iota,
     empty,

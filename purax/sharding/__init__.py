@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where arrays live: meshes of devices, partition specs and shardings, all plain data."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from purax.lazy import lazy
 from purax.sharding.mesh import (
     AbstractMesh,
     AxisType,
@@ -9,6 +14,7 @@ from purax.sharding.mesh import (
     get_abstract_mesh,
     get_mesh,
     set_mesh,
+    use_abstract_mesh,
     use_mesh,
 )
 from purax.sharding.named import NamedSharding, Sharding, SingleDeviceSharding, make_single_device_sharding
@@ -36,5 +42,16 @@ __all__ = [
     "set_mesh",
     "spread_of",
     "uncut",
+    "use_abstract_mesh",
     "use_mesh",
 ]
+
+
+_explicit = lazy("purax.control.explicit")  # imports this module
+_FUNCTIONS = ("auto_axes", "explicit_axes", "reshard")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FUNCTIONS:
+        return getattr(_explicit, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

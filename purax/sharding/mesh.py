@@ -19,7 +19,17 @@ from purax.lazy import lazy
 
 _client = lazy("purax.runtime.client")  # which knows the devices, and imports this module
 
-__all__ = ["AbstractMesh", "AxisType", "Mesh", "current_mesh", "get_abstract_mesh", "get_mesh", "set_mesh", "use_mesh"]
+__all__ = [
+    "AbstractMesh",
+    "AxisType",
+    "Mesh",
+    "current_mesh",
+    "get_abstract_mesh",
+    "get_mesh",
+    "set_mesh",
+    "use_abstract_mesh",
+    "use_mesh",
+]
 
 
 class AxisType(enum.Enum):
@@ -325,9 +335,31 @@ def get_mesh() -> Mesh:
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """Names and sizes of the current mesh; a mesh without axes when none is set."""
-    mesh = _current.get()
-    return AbstractMesh((), ()) if mesh is None else mesh.abstract_mesh
+    """Names, sizes and types of the axes of the current mesh; a mesh without axes when none is set."""
+    mesh = _abstract_mesh.get() or _current.get()
+    return _EMPTY if mesh is None else mesh.abstract_mesh
+
+
+_abstract_mesh: ContextVar[AbstractMesh | None] = ContextVar("purax_abstract_mesh", default=None)
+
+
+@contextmanager
+def use_abstract_mesh(mesh: AbstractMesh) -> Iterator[AbstractMesh]:
+    """Make `mesh` what `get_abstract_mesh` gives within a ``with`` statement; the devices stay those of the current mesh.
+
+    Parameters
+    ----------
+    mesh : AbstractMesh
+
+    Yields
+    ------
+    AbstractMesh
+    """
+    token = _abstract_mesh.set(mesh)
+    try:
+        yield mesh
+    finally:
+        _abstract_mesh.reset(token)
 
 
 class set_mesh:
@@ -394,3 +426,6 @@ def _checked_axes(sizes: tuple[int, ...], names: Any, types: Any) -> tuple[tuple
 
 def _kinds(types: tuple[AxisType, ...]) -> str:
     return f"({', '.join(kind.name for kind in types)}{',' * (len(types) == 1)})"
+
+
+_EMPTY = AbstractMesh((), ())

@@ -14,7 +14,7 @@ from typing import Any
 
 from purax import errors
 from purax.core.hooks import hooks
-from purax.sharding.mesh import AbstractMesh, AxisType, get_abstract_mesh
+from purax.sharding.mesh import AbstractMesh, axis_text, get_abstract_mesh
 from purax.sharding.named import NamedSharding
 from purax.sharding.spec import PartitionSpec, names_of
 
@@ -110,6 +110,22 @@ class Spread:
         """The same over the mesh without devices."""
         return NamedSharding(self.mesh, self.spec)
 
+    def sdy_text(self, ndim: int, mesh_name: str) -> str:
+        """The Shardy attribute for a value with `ndim` axes on the device; open where axes of the mesh are the partitioner's."""
+        more = ("?",) if len(self.mesh.explicit_axes) < len(self.mesh.axis_names) else ()
+        parts = [*self.parts, *[()] * (ndim - len(self.parts))]
+        axes = ["{" + ", ".join([*map(axis_text, part), *more]) + "}" for part in parts]
+        sums = ", ".join(map(axis_text, sorted(self.unreduced)))
+        return f"<@{mesh_name}, [{', '.join(axes)}]{f', unreduced={{{sums}}}' if sums else ''}>"
+
+    def on(self, mesh: AbstractMesh) -> Spread | None:
+        """The same on a mesh with the same axes of other types: axes that are not explicit there are left out."""
+        explicit = frozenset(mesh.explicit_axes)
+        if not explicit:
+            return None
+        parts = [tuple([name for name in part if name in explicit]) for part in self.parts]
+        return _made(mesh, tuple(parts), self.unreduced & explicit, self.reduced & explicit)
+
     def suffix(self, axis: int) -> str:
         """What follows the size of an axis in the text of a type: `@x`, `@(x,y)` or nothing."""
         part = self.parts[axis]
@@ -179,11 +195,6 @@ def _sharding_of(aval: Any) -> NamedSharding:
     if spread is not None:
         return spread.sharding
     return NamedSharding(get_abstract_mesh(), PartitionSpec(*[None] * aval.ndim))
-
-
-def auto(mesh: AbstractMesh, axes: Iterable[str]) -> AbstractMesh:
-    """The mesh with these axes left to the partitioner."""
-    return mesh.update_axis_types(dict.fromkeys(axes, AxisType.Auto))
 
 
 hooks.sharding_of, hooks.spread_of = _sharding_of, spread_of

@@ -322,7 +322,9 @@ def vmap(
 
         flat.__name__ = name
         with opened(VMAP if current.get() is not None else None):
-            outs, out_dims = batch_flat(flat, Axis(axis_name, size, spmd_axis_name), leaves, dims)
+            outs, out_dims = batch_flat(
+                flat, Axis(axis_name, size, spmd_axis_name or _cut(leaves, dims, names)), leaves, dims
+            )
         (out_tree,) = structures
         wanted = [0] * len(outs) if out_axes == 0 else tree.flatten_axes("vmap out_axes", out_tree, out_axes)
         return out_tree.unflatten([_place(o, d, w, size, name) for o, d, w in zip(outs, out_dims, wanted, strict=True)])
@@ -347,6 +349,24 @@ def _normal_axis(axis: Any, x: Any, i: int, names: Callable[[], list[str]]) -> i
             f"{axis + 1 if axis >= 0 else -axis}, but argument {names()[i]} has rank only {ndim} (its shape is {aval_of(x).shape})"
         )
     return int(axis) % ndim
+
+
+def _cut(leaves: Sequence[Any], dims: Sequence[int | None], names: Callable[[], list[str]]) -> Any:
+    """The explicit mesh axes that the mapped axis is cut along: the same for all arguments whose types tell; None: none."""
+    found: dict[Any, int] = {}
+    for i, (x, d) in enumerate(zip(leaves, dims, strict=True)):
+        if d is not None and (spread := aval_of(x).spread) is not None:
+            found.setdefault(spread.parts[d], i)
+    if len(found) > 1:
+        told = ", ".join(f"{names()[i]} of type {aval_of(leaves[i]).str_short()}" for i in found.values())
+        raise errors.ShardingTypeError(
+            errors.explain(
+                f"mapped away dimension of inputs passed to vmap should be sharded the same, got {told}",
+                "the lanes of one mapping lie on one set of devices",
+                "`reshard` one of the arguments",
+            )
+        )
+    return next(iter(found), None) or None
 
 
 def _mapped_size(
