@@ -130,6 +130,15 @@ class ShardingTypeError(PuraxError, TypeError, ValueError):
     """
 
 
+class ShardingAssertionError(ShardingTypeError, AssertionError):
+    """A sharding constraint contradicts the type of a value on explicit mesh axes.
+
+    Wrong: ``with_sharding_constraint(x, P(None, "x"))`` with ``x: f32[8@x,2]``
+
+    Right: ``purax.sharding.reshard(x, P(None, "x"))``
+    """
+
+
 class UnreducedError(ShardingTypeError, NotImplementedError):
     """An operation that is not linear got a term of a sum that is yet to be taken.
 

@@ -268,6 +268,8 @@ class CustomVjpCall(Primitive):
 class CustomLinear(Primitive):
     """The derivative given by a backward rule: `(residuals, tangents) -> output tangents`, linear in the tangents."""
 
+    types_spread = True
+
     def infer(self, *avals: Any, rule: Any, rebuild: Any, mask: Any, in_avals: Any, out_avals: Any) -> Any:
         """Tangent types of the outputs."""
         return tuple([a.strip_weak() for a in out_avals if is_differentiable(a.dtype)])

@@ -331,7 +331,7 @@ class JitFunction:
                 f"save({self.name}) needs arguments: the function was called with {len(self.programs)} signatures, not with one"
             )
         ((treedef, avals, statics, *_),) = self.programs
-        args, kwargs = treedef.unflatten([ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals])
+        args, kwargs = treedef.unflatten([ShapeDtypeStruct.of(a) for a in avals])
         places = {where: value for where, _, value in statics}
         named = {where: value for where, value in places.items() if isinstance(where, str)}
         return tuple([places.get(i, a) for i, a in enumerate(args)]), {**kwargs, **named}

@@ -22,6 +22,9 @@ from purax.sharding import (
     SingleDeviceSharding,
     current_mesh,
     placement_of,
+    rules,
+    spread_of,
+    uncut,
 )
 from purax.sharding.spec import UNCONSTRAINED
 
@@ -30,6 +33,8 @@ __all__ = ["sharding_constraint_p", "with_sharding_constraint"]
 
 class ShardingConstraint(Primitive):
     """The identity, on a value that is spread over `mesh` by `spec`."""
+
+    spread = rules.same
 
     def infer(self, x: Any, *, mesh: Mesh, spec: PartitionSpec) -> Any:
         """The operand's type."""
@@ -122,8 +127,25 @@ def constrained(x: Any, sharding: Any) -> Any:
             raise ValueError(
                 f"{sharding.spec} has {len(sharding.spec)} entries, but the value has type {aval.str_short()}, of {aval.ndim} axes."
             )
+        if sharding.mesh.explicit_axes:
+            _check_explicit(aval, sharding)
+            if sharding.mesh.are_all_axes_explicit:
+                return x
         return sharding_constraint_p.bind1(x, mesh=sharding.mesh, spec=sharding.spec)
     return x if isinstance(x, Tracer) else device_put(x, sharding)
+
+
+def _check_explicit(aval: Any, sharding: NamedSharding) -> None:
+    wanted = spread_of(sharding, aval.ndim)
+    known = aval.spread if aval.spread is not None else uncut(sharding.mesh.abstract_mesh, aval.ndim)
+    if wanted is not None and (known.parts, known.unreduced) != (wanted.parts, wanted.unreduced):
+        raise errors.ShardingAssertionError(
+            errors.explain(
+                f"with_sharding_constraint was given {sharding.spec}, but the value has type {aval.str_short()}.",
+                "On explicit mesh axes the type says how a value lies, and the constraint is an assertion about it.",
+                "use purax.sharding.reshard(x, spec) to have it lie in another way.",
+            )
+        )
 
 
 def resolve(sharding: Any) -> Any:

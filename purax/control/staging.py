@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from purax import errors, tree
-from purax.control import refs
+from purax.control import refs, sharded
 from purax.control.jit import JitFunction, checked_callable
 from purax.control.store import clear_programs
 from purax.core.aval import ShapeDtypeStruct
@@ -23,8 +23,10 @@ from purax.core.trace import Tracer, aval_of, current
 from purax.lazy import lazy
 from purax.pipeline import compile as compiling
 from purax.primitives.base import zeros_of
+from purax.primitives.resharding import destination, is_explicit, reshard_to
 from purax.runtime import client, transfer
 from purax.runtime.array import Array
+from purax.sharding import NamedSharding, PartitionSpec, current_mesh
 from purax.transforms.flat import name_of, normal_argnums
 from purax.transforms.vjp import vjp
 
@@ -102,9 +104,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             return tree.map(_valued, fun(*args, **kwargs))
 
         program = _traced(valued, args, kwargs)
-    return program.unflatten(
-        [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in program.closed.out_avals]
-    )
+    return program.unflatten([ShapeDtypeStruct.of(a) for a in program.closed.out_avals])
 
 
 def _traced(fun: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -177,13 +177,22 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
         targets = tree.flatten_axes("device_put device", treedef, device)
     out = []
     for value, target in zip(leaves, targets, strict=True):
-        placed = value if isinstance(value, Tracer) else transfer.device_put(value, target)
+        placed = _traced_put(value, target) if isinstance(value, Tracer) else transfer.device_put(value, target)
         if placed is value and may_alias is False and type(value) is Array:
             placed = value.copy()
         if placed is not value and donate is True and type(value) is Array:
             value.delete()
         out.append(placed)
     return treedef.unflatten(out)
+
+
+def _traced_put(value: Tracer, target: Any) -> Any:
+    """A traced value on a mesh: its type says so where axes are explicit, else the partitioner is told."""
+    if is_explicit(target):
+        return reshard_to(value, *destination(target, value.aval.ndim, "the sharding of device_put"))
+    if isinstance(target, NamedSharding) or (isinstance(target, PartitionSpec) and current_mesh() is not None):
+        return sharded.constrained(value, sharded.resolve(target))
+    return value
 
 
 def device_get(x: Any) -> Any:

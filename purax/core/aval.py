@@ -330,6 +330,12 @@ class ShapeDtypeStruct:
         return math.prod(self.shape)
 
     @classmethod
+    def of(cls, aval: Any) -> ShapeDtypeStruct:
+        """What stands for arrays of a type."""
+        sharding = None if aval.spread is None else aval.sharding
+        return cls(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
+
+    @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:
         """The type of an array."""
         sharding = x.sharding if getattr(x, "committed", False) else None

@@ -43,7 +43,6 @@ from purax.primitives.resharding import destination, is_explicit, reshard_to
 from purax.primitives.shape import canonical_shape
 from purax.runtime import dlpack, transfer
 from purax.runtime.array import Array
-from purax.sharding import PartitionSpec
 from purax.transforms.vmap import vmap
 
 __all__ = [
@@ -176,7 +175,7 @@ def placed(x: Any, target: Any) -> Any:
     """`x` on a device or sharding, if one is given."""
     if target is None:
         return x
-    if isinstance(target, PartitionSpec) and is_explicit(target):
+    if is_explicit(target):
         return reshard_to(x, *destination(target, aval_of(x).ndim))
     if isinstance(x, Tracer):
         return _control.device_put(x, target)

@@ -9,6 +9,7 @@ import numpy as np
 
 from purax import config, dtypes, errors
 from purax.core.source import current_source, format_source
+from purax.sharding.mesh import watchers as mesh_watchers
 
 __all__ = ["active", "check", "unusual"]
 
@@ -32,6 +33,7 @@ class Unusual:
 unusual = Unusual()
 for _name in ("debug_nans", "debug_infs", "default_device"):
     config.watch(_name, unusual.step)
+mesh_watchers.append(unusual.step)
 
 
 def active() -> bool:

@@ -177,7 +177,7 @@ def program_kernel(jaxpr: Jaxpr, name: str) -> Kernel:
             buffer = x._buf
             buffers.append(x.buffer if buffer is None else buffer)
         if unusual.count or run is None:
-            if client.default_placement() is not None or placed.mesh_of(jaxpr) is not None:
+            if placed.elsewhere(jaxpr, ()):
                 return placed.call(jaxpr, name, arrays)
             run = compile_jaxpr(jaxpr, name).run
         results = run(buffers)

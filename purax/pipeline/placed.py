@@ -18,7 +18,7 @@ from purax.pipeline import debug
 from purax.pipeline.compile import Compilation, compile_jaxpr
 from purax.runtime import client
 from purax.runtime.transfer import device_put
-from purax.sharding import Mesh, NamedSharding, PartitionSpec, placement_of
+from purax.sharding import Mesh, NamedSharding, PartitionSpec, current_mesh, placement_of
 
 __all__ = ["Plan", "call", "elsewhere", "mesh_of", "plan"]
 
@@ -104,24 +104,27 @@ def plan(
     ValueError
         Operands or results are committed to different devices.
     """
-    default = client.default_placement()
-    key = ("plan", placements, donated, out_placements, options, default)
+    default, mesh = client.default_placement(), ambient()
+    key = ("plan", placements, donated, out_placements, options, default, mesh)
     found = jaxpr.derived.get(key)
     if found is None:
-        found = _plan(jaxpr, name, placements, donated, out_placements, options, default)
+        found = _plan(jaxpr, name, placements, donated, out_placements, options, default, mesh)
         found = jaxpr.derived.setdefault(key, found)
     return found
 
 
 def _plan(
-    jaxpr: Jaxpr, name: str, placements: Any, donated: Any, out_placements: Any, options: Any, default: Any
-) -> Plan:
+    jaxpr: Jaxpr, name: str, placements: Any, donated: Any, out_placements: Any, options: Any, default: Any,
+    around: Mesh | None,
+) -> Plan:  # fmt: skip
     meshes = [
         p.sharding.mesh for p in (*placements, *out_placements) if p is not None and type(p.sharding) is NamedSharding
     ]
     held = mesh_of(jaxpr)
     if held is not None:
         meshes.append(held)
+    elif around is not None and not meshes and not any(p is not None and p.committed for p in placements):
+        meshes.append(around)
     chosen = common_placement(name, placements, out_placements, meshes) or default
     if not meshes:
         outs = () if chosen is None else (chosen,) * len(jaxpr.outvars)
@@ -142,12 +145,13 @@ def _typed(jaxpr: Jaxpr, meshes: Sequence[Mesh], wanted: tuple[Any, ...]) -> tup
     if explicit is None:
         return wanted
     given = wanted or (None,) * len(jaxpr.outvars)
-    whole = placement_of(NamedSharding(explicit, PartitionSpec())) if explicit.are_all_axes_explicit else None
     places = []
     for var, place in zip(jaxpr.outvars, given, strict=True):
         spread = var.aval.spread
         if spread is None:
-            places.append(place or whole)
+            if place is None and explicit.are_all_axes_explicit:
+                place = placement_of(NamedSharding(explicit, PartitionSpec(*[None] * var.aval.ndim)))
+            places.append(place)
         else:
             mesh = next((m for m in meshes if m.abstract_mesh == spread.mesh), explicit)
             places.append(placement_of(NamedSharding(mesh, spread.spec)))
@@ -159,7 +163,13 @@ def elsewhere(jaxpr: Jaxpr, arrays: Sequence[Any]) -> bool:
     for x in arrays:
         if x._placement is not None:
             return True
-    return client.default_placement() is not None or mesh_of(jaxpr) is not None
+    return client.default_placement() is not None or mesh_of(jaxpr) is not None or ambient() is not None
+
+
+def ambient() -> Mesh | None:
+    """The current mesh if it has explicit axes: programs on values that were not placed on purpose then run over it."""
+    mesh = current_mesh()
+    return mesh if mesh is not None and mesh.explicit_axes else None
 
 
 def mesh_of(jaxpr: Jaxpr) -> Mesh | None:

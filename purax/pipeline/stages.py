@@ -235,4 +235,5 @@ def _put_back(values: list[Any], others: list[tuple[int, Any]]) -> list[Any]:
 
 
 def _struct(aval: Any, sharding: Any) -> ShapeDtypeStruct:
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
+    known = ShapeDtypeStruct.of(aval)
+    return known if sharding is None else known.update(sharding=sharding)

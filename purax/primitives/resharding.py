@@ -205,9 +205,15 @@ def settle(primitive: Any, cotangents: Sequence[Any], operands: Sequence[Any], p
     list of arrays or None
         One per operand, which lies as cotangents of the operand do.
     """
+    results = None
     if primitive.types_spread:
         results = primitive.transpose(cotangents, operands, **params)
-    else:
+    elif any(c is not None and _is_term(c) for c in cotangents):
+        try:  # the terms of a sum go through what is linear: to let go of them here would take the sum
+            results = primitive.transpose(cotangents, operands, **params)
+        except errors.ShardingTypeError:
+            pass
+    if results is None:
         plain = [None if c is None else free(c) for c in cotangents]
         given = [Linear(x.aval.with_spread(None)) if type(x) is Linear else free(x) for x in operands]
         results = primitive.transpose(tuple(plain), tuple(given), **params)
@@ -215,6 +221,11 @@ def settle(primitive: Any, cotangents: Sequence[Any], operands: Sequence[Any], p
         None if c is None else reshard_to(c, dual(x.aval if isinstance(x, (Linear, Tracer)) else aval_of(x)))
         for c, x in zip(results, operands, strict=True)
     ]
+
+
+def _is_term(x: Any) -> bool:
+    spread = aval_of(x).spread
+    return spread is not None and bool(spread.unreduced)
 
 
 def dual(aval: Any) -> Spread | None:

@@ -17,6 +17,7 @@ from purax.core.primitive import Primitive
 from purax.core.trace import aval_of
 from purax.primitives import barrier, base, elementwise, joining, operands, reduction, shape, window
 from purax.primitives.convolution import dilated
+from purax.sharding import rules
 
 __all__ = [
     "select_and_gather_add_p", "select_and_scatter_add_p",
@@ -64,6 +65,10 @@ class Selection(Primitive):
 class SelectAndGatherAdd(Selection):
     """The tangent at the selected element of each window; operands (tangents, operand)."""
 
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operands, where the result can be cut so."""
+        return [rules.changed_sizes(rules.joined(ins, [a.shape for a in avals]), avals[0].shape, outs[0].shape)]
+
     def infer(
         self, tangents: ShapedArray, operand: ShapedArray, *, select: str, **params: Any
     ) -> tuple[ShapedArray, ...]:
@@ -105,6 +110,10 @@ class SelectAndGatherAdd(Selection):
 
 class SelectAndScatterAdd(Selection):
     """Each value of `source` added to the element of `operand`'s shape that its window selects; operands (source, operand)."""
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operand that is selected from."""
+        return [ins[1]]
 
     def infer(
         self, source: ShapedArray, operand: ShapedArray, *, select: str, **params: Any

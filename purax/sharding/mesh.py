@@ -7,7 +7,7 @@ import enum
 import functools
 import math
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import Any, Self
@@ -362,6 +362,17 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Iterator[AbstractMesh]:
         _abstract_mesh.reset(token)
 
 
+watchers: list[
+    Callable[[int], None]
+] = []  # told when a mesh with explicit axes becomes the current one, and when it ends
+
+
+def _tell(mesh: Mesh, by: int) -> None:
+    if mesh.explicit_axes:
+        for watcher in watchers:
+            watcher(by)
+
+
 class set_mesh:
     """Make a mesh the current one: at once, and until the end of the block when used in a ``with`` statement.
 
@@ -371,14 +382,19 @@ class set_mesh:
     """
 
     def __init__(self, mesh: Mesh) -> None:
+        if not isinstance(mesh, Mesh):
+            raise ValueError(f"set_mesh takes a Mesh with devices, got {mesh!r} of type {type(mesh).__name__}")
         self._mesh = mesh
-        self._token = _current.set(mesh)
+        self._token, self._abstract = _current.set(mesh), _abstract_mesh.set(None)
+        _tell(mesh, 1)
 
     def __enter__(self) -> Mesh:
         return self._mesh
 
     def __exit__(self, *exc: object) -> None:
         _current.reset(self._token)
+        _abstract_mesh.reset(self._abstract)
+        _tell(self._mesh, -1)
 
 
 @contextmanager
