@@ -9,7 +9,7 @@ from typing import Any
 
 from purax import errors, tree
 from purax.core.trace import aval_of
-from purax.primitives.resharding import destination, reshard_p
+from purax.primitives.resharding import destination, reshard_p, reshard_to
 from purax.sharding import AbstractMesh, AxisType, Mesh, current_mesh, get_abstract_mesh, use_abstract_mesh
 
 __all__ = ["auto_axes", "explicit_axes", "reshard"]
@@ -60,7 +60,7 @@ def _moved(x: Any, sharding: Any) -> Any:
         raise errors.ShardingTypeError(
             f"a value that is unreduced along {sorted(spread.unreduced)} cannot become one that is unreduced along {sorted(to.unreduced)}"
         )
-    return reshard_p.bind1(x, to=to, mesh=mesh)
+    return reshard_to(x, to, mesh)
 
 
 def _cast(x: Any, mesh: AbstractMesh) -> Any:

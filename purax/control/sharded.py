@@ -12,6 +12,7 @@ from purax.core.trace import Tracer, aval_of
 from purax.pipeline import placed
 from purax.pipeline.debug import active as debugging
 from purax.primitives import shape
+from purax.primitives.resharding import reshard_to
 from purax.runtime.array import Array, wrap_placed
 from purax.runtime.transfer import device_put
 from purax.sharding import (
@@ -243,9 +244,20 @@ def constrain(values: Sequence[Any], wanted: Sequence[Any] | None) -> list[Any]:
     if wanted is None:
         return list(values)
     return [
-        constrained(x, s) if isinstance(s, NamedSharding) and aval_of(x).dtype != dtypes.float0 else x
+        laid_out(x, s) if isinstance(s, NamedSharding) and aval_of(x).dtype != dtypes.float0 else x
         for x, s in zip(values, wanted, strict=True)
     ]
+
+
+def laid_out(x: Any, sharding: NamedSharding) -> Any:
+    """`x`, spread by `sharding`, as its type then says where axes of the mesh are explicit."""
+    if sharding.mesh.explicit_axes:
+        sharding.check_compatible_aval(aval_of(x).shape)
+        mesh = sharding.mesh if isinstance(sharding.mesh, Mesh) else None
+        x = reshard_to(x, spread_of(sharding, aval_of(x).ndim), mesh)
+        if sharding.mesh.are_all_axes_explicit:
+            return x
+    return constrained(x, sharding)
 
 
 def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:

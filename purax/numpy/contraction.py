@@ -88,9 +88,8 @@ def matmul(
         if params is not None:
             return dot_general_p.bind1(a, b, **params)
     if out_sharding is not None and is_explicit(out_sharding):
-        return out_sharded(
-            matmul, out_sharding, a, b, precision=precision, preferred_element_type=preferred_element_type
-        )
+        preferred = dtypes.result_type(a, b) if preferred_element_type is None else preferred_element_type
+        return out_sharded(matmul, out_sharding, a, b, precision=precision, preferred_element_type=preferred)
     a, b = _pair("matmul", a, b)
     m, n = a.aval.ndim, b.aval.ndim
     if m == 0 or n == 0:

@@ -68,7 +68,7 @@ def einsum(
     if out_sharding is not None and is_explicit(out_sharding):
         return out_sharded(
             einsum, out_sharding, subscripts, *operands, optimize=optimize, precision=precision,
-            preferred_element_type=preferred_element_type, _dot_general=_dot_general,
+            preferred_element_type=preferred_element_type, _dot_general=_dot_general or ops.dot_general,
         )  # fmt: skip
     plain = precision is None and preferred_element_type is None and _dot_general is None and out_sharding is None
     if plain and len(operands) == 2 and out is None and type(subscripts) is str:

@@ -18,7 +18,7 @@ from purax.pipeline import debug
 from purax.pipeline.compile import Compilation, compile_jaxpr
 from purax.runtime import client
 from purax.runtime.transfer import device_put
-from purax.sharding import Mesh, NamedSharding, PartitionSpec, current_mesh, placement_of
+from purax.sharding import Mesh, NamedSharding, PartitionSpec, current_mesh, placement_of, spread_of
 
 __all__ = ["Plan", "call", "elsewhere", "mesh_of", "plan"]
 
@@ -152,9 +152,11 @@ def _typed(jaxpr: Jaxpr, meshes: Sequence[Mesh], wanted: tuple[Any, ...]) -> tup
             if place is None and explicit.are_all_axes_explicit:
                 place = placement_of(NamedSharding(explicit, PartitionSpec(*[None] * var.aval.ndim)))
             places.append(place)
-        else:
+        elif place is None or spread_of(place.sharding, var.aval.ndim) is not spread:
             mesh = next((m for m in meshes if m.abstract_mesh == spread.mesh), explicit)
             places.append(placement_of(NamedSharding(mesh, spread.spec)))
+        else:
+            places.append(place)
     return tuple(places)
 
 

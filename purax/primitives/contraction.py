@@ -394,7 +394,13 @@ def dot_general(
         Axes out of bounds, repeated, or of different sizes.
     """
     if out_sharding is not None:
-        return _dot_spread(lhs, rhs, dimension_numbers, precision, preferred_element_type, out_sharding)
+        return resharding.out_sharded(
+            dot_general, out_sharding, lhs, rhs, dimension_numbers, precision, preferred_element_type
+        )
+    if resharding.summed_later.get():
+        value = _summed_later(lhs, rhs, dimension_numbers, precision, preferred_element_type)
+        if value is not None:
+            return value
     algorithm = dot_algorithm.named(config.default_matmul_precision if precision is None else precision)
     if algorithm is not None:
         return dot_algorithm.dot_general(lhs, rhs, dimension_numbers, algorithm, preferred_element_type)
@@ -407,25 +413,28 @@ def dot_general(
     )  # fmt: skip
 
 
-def _dot_spread(
-    lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any, preferred_element_type: Any, out_sharding: Any
-) -> Any:
-    (lc, rc), (lb, _) = dimension_numbers
-    left, right = aval_of(lhs), aval_of(rhs)
-    to, _ = resharding.destination(out_sharding, left.ndim + right.ndim - 2 * len(lc) - len(lb))
-    if to.unreduced:
-        cuts = [
-            () if x.spread is None else tuple(x.spread.parts[i] for i in axes) for x, axes in ((left, lc), (right, rc))
-        ]
-        if cuts[0] != cuts[1] or to.unreduced != {name for part in cuts[0] for name in part}:
-            raise errors.ShardingTypeError(
-                f"dot_general of {left.str_short()} and {right.str_short()} with out_sharding={to.spec}: the contracted axes of both "
-                "operands must be cut alike, along just the mesh axes that the result is unreduced along"
-            )
-    return resharding.out_sharded(
-        dot_general, out_sharding, lhs, rhs, dimension_numbers, precision=precision,
-        preferred_element_type=preferred_element_type,
-    )  # fmt: skip
+def _summed_later(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any, preferred_element_type: Any) -> Any:
+    """The product, unreduced along the mesh axes that the contracted axes of both operands are cut along; None where they are not."""
+    (lc, rc), _ = dimension_numbers
+    left, right = aval_of(lhs).spread, aval_of(rhs).spread
+    if left is None or right is None:
+        return None
+    cut = [left.parts[i] for i in lc]
+    names = frozenset(name for part in cut for name in part)
+    if not names or cut != [right.parts[i] for i in rc]:
+        return None
+    plain = [
+        s.replace([() if i in axes else part for i, part in enumerate(s.parts)])
+        for s, axes in ((left, lc), (right, rc))
+    ]
+    to = rules.contracted(*plain, dimension_numbers).replace(unreduced=names)
+    token = resharding.summed_later.set(frozenset())
+    try:
+        free = map(resharding.free, (lhs, rhs))
+        value = dot_general(*free, dimension_numbers, precision, preferred_element_type)
+    finally:
+        resharding.summed_later.reset(token)
+    return resharding.reshard_to(value, to, None, terms=True)
 
 
 def dot(

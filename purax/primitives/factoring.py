@@ -168,6 +168,8 @@ class PivotsToPermutation(MatrixFunction):
 
     transpose = Undefined("permutations are integers")
 
+    ranks = (1,)
+
     def infer(self, pivots: ShapedArray, *, permutation_size: int) -> tuple[ShapedArray, ...]:
         """`permutation_size` entries of the pivots' dtype."""
         if not dtypes.is_integer(pivots.dtype):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -211,6 +211,7 @@ def reciprocal_or_zero(x: Any) -> Any:
 class MatrixFunction(Primitive):
     """Functions of matrices (last two axes) that map over any leading axes."""
 
+    ranks: ClassVar[tuple[int, ...]] = ()  # axes of one problem, per operand; two of each where it is empty
     spread = rules.batch_axes
 
     def batch(self, axis: Any, values: Any, dims: Any, **params: Any) -> Any:

@@ -442,6 +442,12 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
                 f"reduce_sum of {aval.str_short()} is not allowed while allow_f16_reductions is off: the sum is taken in float32, but "
                 "rounded to 16 bits; convert the operand with astype('float32') first"
             )
+    later = resharding.summed_later.get()
+    if later and aval.spread is not None and not aval.spread.unreduced:
+        names = later.intersection(name for axis in axes for name in aval.spread.parts[axis])
+        if names:
+            to = rules.without(aval.spread, axes).replace(unreduced=names)
+            return resharding.reshard_to(reduce_sum_p.bind1(resharding.free(operand), axes=axes), to, None, terms=True)
     return reduce_sum_p.bind1(operand, axes=axes)
 
 

@@ -57,6 +57,8 @@ class Geqp3(MatrixFunction):
     jvp = Undefined("differentiate qr with pivoting=True")
     transpose = Undefined("it is not linear")
 
+    ranks = (2, 1)
+
     def infer(self, a: ShapedArray, pivots: ShapedArray) -> tuple[ShapedArray, ...]:
         """The packed matrix, the pivots (from 1), min(m, n) factors."""
         lapack.check_matrix(a)
@@ -83,6 +85,8 @@ class HouseholderProduct(MatrixFunction):
 
     jvp = Undefined("differentiate qr: the packed reflectors are an intermediate form")
     transpose = Undefined("it is not linear")
+
+    ranks = (2, 1)
 
     def infer(self, a: ShapedArray, taus: ShapedArray) -> tuple[ShapedArray, ...]:
         """The type of a."""
@@ -123,6 +127,8 @@ class Ormqr(MatrixFunction):
 
     jvp = Undefined("differentiate qr: the packed reflectors are an intermediate form")
     transpose = Undefined("it is not linear")
+
+    ranks = (2, 1, 2)
 
     def infer(
         self, a: ShapedArray, taus: ShapedArray, c: ShapedArray, *, left: bool, transpose: bool

@@ -9,19 +9,21 @@ and each cotangent ends up as the operand lies.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from purax import errors, tree
 from purax.core.hooks import hooks
+from purax.core.ir import open_constants
 from purax.core.primitive import Linear, Primitive
 from purax.core.stage import stage
-from purax.core.trace import Tracer, aval_of, current
+from purax.core.trace import aval_of, current
 from purax.lowering.emit import Value
 from purax.pipeline import placed
 from purax.runtime.array import Array, wrap_placed
 from purax.runtime.transfer import device_put
 from purax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, current_mesh, get_abstract_mesh
-from purax.sharding.spread import Spread, spread_of
+from purax.sharding.spread import Spread, spread_of, uncut
 
 __all__ = ["destination", "free", "is_explicit", "out_sharded", "reshard_p", "reshard_to", "settle"]
 
@@ -77,15 +79,28 @@ class Reshard(Primitive):
 
 reshard_p = Reshard("reshard")
 
+# Mesh axes along which sums within products and reductions are left to be taken later.
+summed_later: ContextVar[frozenset[str]] = ContextVar("summed_later", default=frozenset())
+
 
 def free(x: Any) -> Any:
     """The value, left to the partitioner."""
     return x if aval_of(x).spread is None else reshard_p.bind1(x, to=None, mesh=None)
 
 
-def reshard_to(x: Any, to: Spread | None, mesh: Mesh | None = None) -> Any:
-    """The value with this spread."""
-    return x if aval_of(x).spread is to else reshard_p.bind1(x, to=to, mesh=mesh)
+def reshard_to(x: Any, to: Spread | None, mesh: Mesh | None = None, terms: bool = False) -> Any:
+    """The value with this spread.
+
+    Where it is to be unreduced, one device has it and the others have zeros; with `terms`, the partitioner is about to sum terms of
+    it, and leaves them as they are.
+    """
+    aval = aval_of(x)
+    if aval.spread is to:
+        return x
+    if to is not None and to.unreduced and aval.spread is None and not terms:
+        # Told of the sum only, XLA would take what each device has for a term of it (jaxlib 0.10.2): first it is whole everywhere.
+        x = reshard_p.bind1(x, to=uncut(to.mesh, aval.ndim), mesh=mesh)
+    return reshard_p.bind1(x, to=to, mesh=mesh)
 
 
 def destination(sharding: Any, ndim: int, what: str = "out_sharding") -> tuple[Spread, Mesh | None]:
@@ -173,21 +188,33 @@ def out_sharded(function: Any, out_sharding: Any, *args: Any, **kwargs: Any) -> 
     leaves, treedef = tree.flatten((args, kwargs))
     typed = [i for i, x in enumerate(leaves) if getattr(getattr(x, "aval", None), "spread", None) is not None]
 
+    later = out_sharding.spec.unreduced if isinstance(out_sharding, NamedSharding) else out_sharding.unreduced
+
     def compute(*arrays: Any) -> list[Any]:
         given = list(leaves)
         for i, x in zip(typed, arrays, strict=True):
-            given[i] = free(x)
+            given[i] = x if later else free(x)
         positional, named = treedef.unflatten(given)
-        out = function(*positional, **named)
-        return [reshard_to(out, *destination(out_sharding, aval_of(out).ndim))]
+        token = summed_later.set(later)
+        try:
+            out = function(*positional, **named)
+        finally:
+            summed_later.reset(token)
+        to, mesh = destination(out_sharding, aval_of(out).ndim)
+        spread = aval_of(out).spread
+        if later and (spread is None or spread.unreduced != later):
+            raise errors.ShardingTypeError(
+                f"out_sharding={to.spec} of {getattr(function, '__name__', 'a function')}: the unreduced axes must be those that contracted or "
+                f"summed axes are cut along, but the result has type {aval_of(out).str_short()}"
+            )
+        return [reshard_to(out, to, mesh)]
 
     arrays = [leaves[i] for i in typed]
     if current.get() is not None:
         return compute(*arrays)[0]
-    closed = stage(compute, [x.aval for x in arrays])  # as a whole: what is left unreduced is never summed
-    return placed.call(closed.jaxpr, getattr(function, "__name__", ""), [*map(hooks.as_array, closed.consts), *arrays])[
-        0
-    ]
+    name = getattr(function, "__name__", "")
+    jaxpr, consts = open_constants(stage(compute, [x.aval for x in arrays], name))  # as a whole: sums can stay open
+    return placed.call(jaxpr, name, [*map(hooks.as_array, consts), *arrays])[0]
 
 
 def settle(primitive: Any, cotangents: Sequence[Any], operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
@@ -217,10 +244,22 @@ def settle(primitive: Any, cotangents: Sequence[Any], operands: Sequence[Any], p
         plain = [None if c is None else free(c) for c in cotangents]
         given = [Linear(x.aval.with_spread(None)) if type(x) is Linear else free(x) for x in operands]
         results = primitive.transpose(tuple(plain), tuple(given), **params)
-    return [
-        None if c is None else reshard_to(c, dual(x.aval if isinstance(x, (Linear, Tracer)) else aval_of(x)))
-        for c, x in zip(results, operands, strict=True)
-    ]
+    terms = primitive.name == "dot_general" and [_names(x) for x in (*cotangents, *operands)]
+    settled = []
+    for i, (c, x) in enumerate(zip(results, operands, strict=True)):
+        if c is not None:
+            to = dual(x.aval if isinstance(x, Linear) else aval_of(x))
+            # a product of two values that are cut along an axis which the result is not cut along is a sum over that axis
+            own = terms and to is not None and all(to.unreduced <= n for n in (terms[0], terms[2 - i]))
+            c = reshard_to(c, to, None, bool(own))
+        settled.append(c)
+    return settled
+
+
+def _names(x: Any) -> set[str]:
+    """The mesh axes that a value is cut along."""
+    spread = None if x is None else x.aval.spread if isinstance(x, Linear) else aval_of(x).spread
+    return set() if spread is None else {name for part in spread.parts for name in part}
 
 
 def _is_term(x: Any) -> bool:

@@ -111,6 +111,8 @@ class TridiagonalSolve(MatrixFunction):
     With `perturbed`, pivots that are tiny against the largest entry are moved away from zero.
     """
 
+    ranks = (1, 1, 1, 2)
+
     def infer(
         self, dl: ShapedArray, d: ShapedArray, du: ShapedArray, b: ShapedArray, *, perturbed: bool
     ) -> tuple[ShapedArray, ...]:
@@ -194,6 +196,8 @@ class FactoredSolve(MatrixFunction):
 
     The factors are there so that derivatives, which solve with the same matrix again, do not factor it again.
     """
+
+    ranks = (2, 2, 1, 2)
 
     def infer(
         self, a: ShapedArray, packed: ShapedArray, permutation: ShapedArray, b: ShapedArray, *, transposed: bool

@@ -25,6 +25,8 @@ class CholeskyUpdate(MatrixFunction):
 
     transpose = Undefined("it is not linear")
 
+    ranks = (2, 1)
+
     def infer(self, r: ShapedArray, w: ShapedArray) -> tuple[ShapedArray, ...]:
         """The type of R."""
         lapack.check_matrix(r, True)

@@ -22,6 +22,7 @@ from purax.control.sharded import with_sharding_constraint
 from purax.core.trace import Tracer, aval_of
 from purax.primitives import cast
 from purax.primitives import shape as shapes
+from purax.primitives.resharding import destination, is_explicit, reshard_to
 from purax.runtime.transfer import device_put
 
 __all__ = ["Sampler", "check_castable", "common_shape", "float_dtype", "integer_dtype", "placed", "sampler", "to"]
@@ -157,4 +158,6 @@ def placed(x: Any, sharding: Any) -> Any:
     """A draw, with the layout `sharding` if one was asked for: dtype and shape stay."""
     if sharding is None:
         return x
+    if is_explicit(sharding):
+        return reshard_to(x, *destination(sharding, aval_of(x).ndim))
     return with_sharding_constraint(x, sharding) if isinstance(x, Tracer) else device_put(x, sharding)

@@ -153,17 +153,24 @@ def refuse_sums(name: str, ins: Sequence[Spread]) -> None:
 
 
 def equal(what: str, ins: Sequence[Spread]) -> Spread:
-    """The one spread of operands that must lie in the same way.
+    """The one spread of operands that must lie in the same way; an uncut axis gives way to a cut one.
 
     Raises
     ------
     ShardingTypeError
         They do not.
     """
-    if any(s is not ins[0] for s in ins[1:]):
-        told = ", ".join(str(s.spec) for s in ins)
-        raise errors.ShardingTypeError(f"all operands of {what} must have the same sharding, got {told}")
-    return ins[0]
+    first = ins[0]
+    if all(s is first for s in ins[1:]):
+        return first
+    parts = []
+    for row in zip(*[s.parts for s in ins], strict=True):
+        ways = {part for part in row if part}
+        if len(ways) > 1:
+            told = ", ".join(str(s.spec) for s in ins)
+            raise errors.ShardingTypeError(f"all operands of {what} must have the same sharding, got {told}")
+        parts.append(ways.pop() if ways else ())
+    return first.replace(parts, unreduced=one_sum(ins), reduced=one_reduced(ins))
 
 
 def without(spread: Spread, axes: Collection[int]) -> Spread:
@@ -260,7 +267,7 @@ def _reshaped_parts(spread: Spread, before: tuple[int, ...], after: tuple[int, .
         first_i, first_j = i, j
         a = b = 1
         if i < len(before) and before[i] == 1:  # axes of one element come and go
-            if spread.parts[i]:
+            if any(sizes[name] > 1 for name in spread.parts[i]):
                 return None
             i += 1
             continue
@@ -321,12 +328,15 @@ def batched(name: str, ins: Sequence[Spread], ranks: Sequence[int], outs: Sequen
             raise errors.ShardingTypeError(
                 f"operand {place} of {name} must not be cut along its last {rank} axes, got {s.spec}; `reshard` it"
             )
-        if batch is not None and s.parts[:split] != batch:
-            raise errors.ShardingTypeError(f"the batch axes of the operands of {name} must be cut in the same way")
-        batch = s.parts[:split]
+        own = s.parts[:split]
+        if batch is not None and own != batch:
+            if len(own) != len(batch) or any(a and b and a != b for a, b in zip(own, batch, strict=True)):
+                raise errors.ShardingTypeError(f"the batch axes of the operands of {name} must be cut in the same way")
+            own = tuple([a or b for a, b in zip(own, batch, strict=True)])
+        batch = own
     refuse_sums(name, ins)
-    own: tuple[tuple[str, ...], ...] = batch or ()
-    return [ins[0].replace([*own, *[()] * (out.ndim - len(own))], reduced=_NONE) for out in outs]
+    lead: tuple[tuple[str, ...], ...] = batch or ()
+    return [ins[0].replace([*lead, *[()] * (out.ndim - len(lead))], reduced=_NONE) for out in outs]
 
 
 def uncut_along(name: str, spread: Spread, axes: Collection[int]) -> Spread:
