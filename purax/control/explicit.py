@@ -9,8 +9,8 @@ from typing import Any
 
 from purax import errors, tree
 from purax.core.trace import aval_of
-from purax.primitives.resharding import destination, reshard_p, reshard_to
-from purax.sharding import AbstractMesh, AxisType, Mesh, current_mesh, get_abstract_mesh, use_abstract_mesh
+from purax.primitives.resharding import destination, reshard_p, reshard_to, with_devices
+from purax.sharding import AbstractMesh, AxisType, current_mesh, get_abstract_mesh, use_abstract_mesh
 
 __all__ = ["auto_axes", "explicit_axes", "reshard"]
 
@@ -69,12 +69,7 @@ def _cast(x: Any, mesh: AbstractMesh) -> Any:
         return x
     spread = x.aval.spread
     to = None if spread is None else spread.on(mesh)
-    return x if to is spread else reshard_p.bind1(x, to=to, mesh=_devices(mesh))
-
-
-def _devices(mesh: AbstractMesh) -> Mesh | None:
-    found = current_mesh()
-    return found if found is not None and found.shape_tuple == mesh.shape_tuple else None
+    return x if to is spread else reshard_p.bind1(x, to=to, mesh=with_devices(mesh, current_mesh()))
 
 
 def _mesh_of(args: Any) -> AbstractMesh:

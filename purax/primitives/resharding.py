@@ -160,8 +160,14 @@ def destination(sharding: Any, ndim: int, what: str = "out_sharding") -> tuple[S
 
 def _with_devices(sharding: Any, mesh: AbstractMesh) -> Mesh | None:
     own = getattr(sharding, "mesh", None)
-    found = own if isinstance(own, Mesh) else current_mesh()
-    return found if found is not None and found.shape_tuple == mesh.shape_tuple else None
+    return with_devices(mesh, own if isinstance(own, Mesh) else current_mesh())
+
+
+def with_devices(mesh: AbstractMesh, found: Mesh | None) -> Mesh | None:
+    """The devices of `found` as a mesh with the axes of `mesh`, if they have its names and sizes."""
+    if found is None or found.shape_tuple != mesh.shape_tuple:
+        return None
+    return found if found.axis_types == mesh.axis_types else found.update(axis_types=mesh.axis_types)
 
 
 def is_explicit(sharding: Any) -> bool:
