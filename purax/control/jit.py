@@ -268,7 +268,7 @@ class JitFunction:
             outs, out_tree = tree.flatten(self.fun(*args, **kwargs))
             check_outputs(self.name, outs, out_tree)
             if self.shardings is not None:
-                outs = sharded.constrain(outs, self.shardings.outputs(out_tree))
+                outs = sharded.constrain(outs, self.shardings.outputs(out_tree, [aval_of(x) for x in outs]))
             outs, zeros = take_zeros(outs)
             left = out_tree, zeros
             kept = any(ref._kept for ref in local)
@@ -295,9 +295,9 @@ class JitFunction:
         """How each result of a program is asked to be spread over devices; None where that is not said."""
         return sharded.outputs_of(self, program) or [None] * len(program.closed.out_avals)
 
-    def plan(self, call: Call, program: Program) -> placed.Plan:
-        """Where the program runs, and how it is compiled for these arguments."""
-        return sharded.plan_of(self, call, program, program.consts)
+    def plan(self, call: Call, program: Program, devices: Any = None) -> placed.Plan:
+        """Where the program runs, and how it is compiled for these arguments; `devices` as in `placed.plan`."""
+        return sharded.plan_of(self, call, program, program.consts, devices)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and lower to StableHLO for these arguments."""
@@ -389,8 +389,8 @@ def jit(
         Write the program in place where it is called from another one.
     keep_unused : bool
         Without effect.
-    backend : optional
-        Without effect; see `device`.
+    backend : str, optional
+        Run on the first device of this platform.
     compiler_options : dict, optional
         Options of XLA for this function.
 
@@ -406,7 +406,7 @@ def jit(
     options = {
         "static_argnums": static_argnums, "static_argnames": static_argnames, "donate_argnums": donate_argnums,
         "donate_argnames": donate_argnames, "inline": inline, "in_shardings": in_shardings, "out_shardings": out_shardings,
-        "compiler_options": compiler_options, "device": device,
+        "compiler_options": compiler_options, "device": device, "backend": backend,
     }  # fmt: skip
     if fun is None:
         return lambda function: JitFunction(checked_callable(function), options)

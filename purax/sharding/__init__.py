@@ -2,6 +2,7 @@
 """Where arrays live: meshes of devices, partition specs and shardings, all plain data."""
 
 from purax.sharding.mesh import (
+    AbstractDevice,
     AbstractMesh,
     AxisType,
     Mesh,
@@ -9,6 +10,7 @@ from purax.sharding.mesh import (
     get_abstract_mesh,
     get_mesh,
     set_mesh,
+    use_abstract_mesh,
     use_mesh,
 )
 from purax.sharding.named import NamedSharding, Sharding, SingleDeviceSharding, make_single_device_sharding
@@ -16,6 +18,7 @@ from purax.sharding.placement import Placement, placement_of
 from purax.sharding.spec import ManualAxisType, P, PartitionSpec
 
 __all__ = [
+    "AbstractDevice",
     "AbstractMesh",
     "AxisType",
     "ManualAxisType",
@@ -32,5 +35,6 @@ __all__ = [
     "make_single_device_sharding",
     "placement_of",
     "set_mesh",
+    "use_abstract_mesh",
     "use_mesh",
 ]
