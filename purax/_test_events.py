@@ -25,7 +25,7 @@ def _tell(event: events.Event) -> None:
             listener("compile_after_persistent_compilation_miss")
         case events.CacheHit():
             listener("pxla_cached_compilation")
-        case events.CacheMiss(where="memory"):
+        case events.CacheMiss(where="memory" | "plan"):
             listener("jit_cpp_cache_miss")
 
 

@@ -23,7 +23,7 @@ from purax.control.program_call import jit_p
 from purax.control.store import Program, store_of
 from purax.core.aval import ShapeDtypeStruct
 from purax.core.hooks import hooks
-from purax.core.stage import stage
+from purax.core.stage import StageTrace, stage
 from purax.core.trace import Tracer, aval_of, check_escape, current
 from purax.lazy import lazy
 from purax.pipeline import placed
@@ -60,6 +60,14 @@ def _scalar(value: Any) -> Array:
                 _remembered.clear()
             _remembered[key] = found
     return found
+
+
+def _within_program() -> bool:
+    """Whether a program is being recorded, by whatever rules in between."""
+    trace = current.get()
+    while trace is not None and not isinstance(trace, StageTrace):
+        trace = trace.parent
+    return trace is not None
 
 
 _KEPT: Any = object()  # in place of a program: it is that of one set of references
@@ -174,6 +182,11 @@ class JitFunction:
 
     def _outputs(self, call: Call, program: Program) -> Sequence[Any]:
         if current.get() is not None or (any(call.donated) and debugging()):
+            if self.flags and _within_program():
+                raise ValueError(
+                    f"`compiler_options` can only be passed to top-level `jax.jit`: jit({self.name}), with {dict(self.flags)}, is called within "
+                    "another function that is compiled. Give the options to the outermost jit."
+                )
             operands = (*program.consts, *call.leaves, *call.held)
             return jit_p.bind(*operands, jaxpr=program.jaxpr, name=self.name, inline=self.inline)
         if config.current().no_execution:

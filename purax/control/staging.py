@@ -151,9 +151,9 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     ----------
     x : pytree of arrays
     device : Device, Sharding, or a pytree prefix of them, optional
-    donate : bool
+    donate : bool, or a pytree prefix of them
         The arrays are not used any more: those that are moved are deleted.
-    may_alias : bool, optional
+    may_alias : bool, or a pytree prefix of them, optional
         False: return new arrays, also where nothing is to be moved.
     src : optional
         Without effect.
@@ -168,19 +168,23 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
         Both `donate` and `may_alias`.
     """
     del src
-    if donate is True and may_alias is True:
-        raise ValueError("may_alias and donate cannot be True at the same time.")
     leaves, treedef = tree.flatten(x)
+    given = [
+        [asked] * len(leaves) if asked is None or isinstance(asked, bool) else tree.flatten_axes(f"device_put {name}", treedef, asked)
+        for name, asked in (("donate", donate), ("may_alias", may_alias))
+    ]
+    if (True, True) in zip(*given, strict=True):
+        raise ValueError("may_alias and donate cannot be True at the same time.")
     if device is None or not isinstance(device, (tuple, list, dict)):
         targets = [device] * len(leaves)
     else:
         targets = tree.flatten_axes("device_put device", treedef, device)
     out = []
-    for value, target in zip(leaves, targets, strict=True):
+    for value, target, given_away, shared in zip(leaves, targets, *given, strict=True):
         placed = value if isinstance(value, Tracer) else transfer.device_put(value, target)
-        if placed is value and may_alias is False and type(value) is Array:
+        if placed is value and shared is False and type(value) is Array:
             placed = value.copy()
-        if placed is not value and donate is True and type(value) is Array:
+        if placed is not value and given_away and type(value) is Array:
             value.delete()
         out.append(placed)
     return treedef.unflatten(out)

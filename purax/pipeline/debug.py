@@ -31,7 +31,7 @@ class Unusual:
 
 
 unusual = Unusual()
-for _name in ("debug_nans", "debug_infs", "default_device"):
+for _name in ("debug_nans", "debug_infs", "default_device", "disable_jit", "no_execution"):
     config.watch(_name, unusual.step)
 watchers.append(unusual.step)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from purax import errors
+from purax import errors, events
 from purax.core.ir import Jaxpr
 from purax.core.verify import inner_jaxprs
 from purax.pipeline import debug
@@ -137,6 +137,8 @@ def plan(
     key = ("plan", placements, donated, out_placements, options, default, context, devices)
     found = jaxpr.derived.get(key)
     if found is None:
+        if events.wanted() and labels is not None:
+            _tell_of_others(jaxpr, name, placements, labels)
         found = _plan(jaxpr, name, placements, donated, out_placements, options, default, context, devices, labels)
         found = jaxpr.derived.setdefault(key, found)
     return found
@@ -170,6 +172,19 @@ def _plan(
     )
     wanted = tuple(out_placements)
     return Plan(jaxpr, name, ready, Compilation(whole, donated, ready, wanted, options, mesh))
+
+
+def _tell_of_others(jaxpr: Jaxpr, name: str, placements: Sequence[Any], labels: Callable[[], Sequence[str]]) -> None:
+    """Tell who listens that a known program is to run on operands that lie elsewhere."""
+    known = [key[1] for key in jaxpr.derived if type(key) is tuple and key[0] == "plan"]
+    if known:
+        told = zip(labels(), placements, known[-1], strict=True)
+        text = "; ".join([f"{label}: now {_where(new)} and before {_where(old)}" for label, new, old in told if new is not old])
+        events.emit(events.CacheMiss(name, "different placements", None, text or "the current mesh", "plan"))
+
+
+def _where(place: Any) -> str:
+    return "anywhere" if place is None else str(place.sharding if isinstance(place, Placement) else place)
 
 
 def context_mesh() -> Mesh | None:

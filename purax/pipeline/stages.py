@@ -71,8 +71,13 @@ class Traced:
 
     @property
     def in_tree(self) -> Any:
-        """Structure of `(args, kwargs)`."""
-        return self._call.treedef
+        """Structure of `(args, kwargs)`, without static arguments."""
+        call = self._call
+        if not call.statics:
+            return call.treedef
+        static = {where for where, _ in call.statics}
+        args, kwargs = call.treedef.unflatten(range(call.treedef.num_leaves))
+        return tree.structure((tuple([a for i, a in enumerate(args) if i not in static]), kwargs))
 
     @property
     def out_tree(self) -> Any:
@@ -86,7 +91,7 @@ class Traced:
         donated = call.donated or (False,) * len(self.in_avals)
         infos = [ArgInfo(a, d) for a, d in zip(self.in_avals, donated, strict=True)]
         zeros = [(i, ArgInfo(aval_of(x), False)) for i, x in call.zeros]
-        return call.treedef.unflatten(_put_back(infos, zeros))
+        return self.in_tree.unflatten(_put_back(infos, zeros))
 
     @property
     def out_info(self) -> Any:
@@ -224,7 +229,7 @@ class Compiled:
         traced = self._traced
         first = len(traced._program.consts)
         found = [_sharding(p) for p in self._plan.placements[first : first + len(traced._call.leaves)]]
-        return traced._call.treedef.unflatten(_put_back(found, [(i, None) for i, _ in traced._call.zeros]))
+        return traced.in_tree.unflatten(_put_back(found, [(i, None) for i, _ in traced._call.zeros]))
 
     @property
     def output_shardings(self) -> Any:
@@ -259,7 +264,7 @@ class Compiled:
         return self._executable
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the program.
+        """Run the program; static arguments are part of it, and are not given.
 
         Raises
         ------
@@ -267,15 +272,11 @@ class Compiled:
             The structure, shapes or dtypes differ from what was compiled.
         """
         traced = self._traced
-        dynamic_args, dynamic_kwargs = args, kwargs
-        statics = {where for where, _ in traced._call.statics}
-        if statics:
-            dynamic_args = tuple(None if i in statics else a for i, a in enumerate(args))
-            dynamic_kwargs = {n: v for n, v in kwargs.items() if n not in statics}
-        leaves, treedef = tree.flatten((dynamic_args, dynamic_kwargs))
+        leaves, treedef = tree.flatten((args, kwargs))
         if treedef != traced.in_tree:
+            dynamic = f" without the static arguments {[w for w, _ in traced._call.statics]}" * bool(traced._call.statics)
             raise TypeError(
-                f"Function compiled with input pytree does not match the input pytree it was called with: compiled for {traced.in_tree}, called with {treedef}."
+                f"Function compiled with input pytree does not match the input pytree it was called with: compiled for {traced.in_tree}{dynamic}, called with {treedef}."
             )
         for x in leaves:
             if isinstance(x, Tracer):
