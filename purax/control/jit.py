@@ -94,6 +94,7 @@ class JitFunction:
         self.options = options
         self.static, self.donated = choose(fun, *[options.get(o) for o in _CHOICES])
         self.inline = options["inline"]
+        self.entered = options.get("entered", False)  # whether `with mesh:` says where it runs
         self.plain = not (self.static or self.donated)
         self.shardings: Any = sharded.asked(options)
         flags = options.get("compiler_options")
@@ -194,7 +195,7 @@ class JitFunction:
         consts = [x if type(x) is Array else as_array(x) for x in program.consts]
         leaves = (*call.leaves, *call.held)
         outs: Sequence[Any]
-        if self.flags or self.shardings is not None or placed.elsewhere(program.jaxpr, (*consts, *leaves)):
+        if self.flags or self.shardings is not None or placed.elsewhere(program.jaxpr, (*consts, *leaves), self.entered):
             outs = sharded.run(self, call, program, consts)
         elif any(call.donated):
             outs = self._run_donating(call, program, consts)

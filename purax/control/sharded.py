@@ -101,7 +101,7 @@ sharding_constraint_p = ShardingConstraint("sharding_constraint")
 def _mesh_under(x: Any, mesh: AbstractMesh) -> Mesh:
     """The mesh with devices that a mesh without stands for, of the sharding of an array."""
     sharding = getattr(x, "sharding", None)
-    found = sharding.mesh if isinstance(sharding, NamedSharding) and not sharding.is_abstract else placed.context_mesh()
+    found = sharding.mesh if isinstance(sharding, NamedSharding) and not sharding.is_abstract else placed.context_mesh(True)
     text = f"value of type {aval_of(x).str_short()}"
     if found is None:
         fix = "device_put it onto a mesh, or call this within `with purax.set_mesh(mesh):`"
@@ -180,6 +180,16 @@ def _check_rank(aval: Any, sharding: Any, what: str, path: str) -> None:
         )
 
 
+class _Whole:
+    """In place of a sharding: the whole on each device of the current mesh, and nothing where there is none."""
+
+    def __repr__(self) -> str:
+        return "None"
+
+
+WHOLE = _Whole()
+
+
 def resolve(sharding: Any, api: str = "with_sharding_constraint", what: str = "shardings") -> Any:
     """A sharding from what users write: a Sharding, a PartitionSpec of the current mesh, a device, None.
 
@@ -204,13 +214,15 @@ def resolve(sharding: Any, api: str = "with_sharding_constraint", what: str = "s
     TypeError
         It is none of these.
     """
+    if sharding is WHOLE:
+        sharding = None if get_abstract_mesh().empty else PartitionSpec()
     if isinstance(sharding, NamedSharding) and sharding.mesh.empty:
         raise ValueError(f"{api} got an empty NamedSharding: {sharding} in {what}; its mesh has no devices.")
     if sharding is None or isinstance(sharding, Sharding):
         return sharding
     if isinstance(sharding, PartitionSpec):
-        mesh: Any = current_mesh() if current.get() is None else None
-        mesh = get_abstract_mesh() if mesh is None else placed.context_mesh()
+        mesh: Any = placed.context_mesh(entered=True) if current.get() is None else None
+        mesh = mesh or get_abstract_mesh()
         if mesh.empty:
             raise RuntimeError(
                 errors.explain(
@@ -286,7 +298,7 @@ class Shardings:
                 "pjit does not support kwargs when in_shardings is specified: pass the arguments by position, "
                 f"got {', '.join(map(repr, call.kwargs))} by name."
             )
-        if not self.strict and current_mesh() is not None:
+        if not self.strict and placed.context_mesh(call.function.entered) is not None:
             raise ValueError(
                 "Mesh context manager should not be used with jit when backend or device is also specified as an argument to jit."
             )
@@ -338,7 +350,7 @@ def _check_asked(name: str, leaf: Any) -> None:
         raise ValueError(
             f"jit: Unconstrained dims are not allowed in {name}, got {leaf}: leave the sharding out (None), so that the partitioner chooses; or use with_sharding_constraint."
         )
-    if not (isinstance(leaf, (Sharding, PartitionSpec)) or hasattr(leaf, "device_kind")):
+    if not (isinstance(leaf, (Sharding, PartitionSpec, _Whole)) or hasattr(leaf, "device_kind")):
         raise TypeError(
             f"jit: {name} leaf specifications are expected to be PartitionSpec instances or None, but got {leaf}, of type {type(leaf).__name__}"
         )
@@ -366,7 +378,7 @@ def _argument_prefix(call: Any, ins: Any) -> list[Any]:
 
 
 def _single(sharding: Any) -> bool:
-    return isinstance(sharding, (Sharding, PartitionSpec)) or hasattr(sharding, "device_kind")
+    return isinstance(sharding, (Sharding, PartitionSpec, _Whole)) or hasattr(sharding, "device_kind")
 
 
 def asked(options: dict[str, Any]) -> Shardings | None:
@@ -434,7 +446,7 @@ def plan_of(function: Any, call: Any, program: Any, consts: Sequence[Any], devic
 
     avals = [aval_of(x) for x in call.leaves]
     return placed.plan(
-        program.jaxpr, function.name, (*map(_place, consts), *places), donated, outs, function.flags, placed.context_mesh(),
+        program.jaxpr, function.name, (*map(_place, consts), *places), donated, outs, function.flags, placed.context_mesh(function.entered),
         devices, labels,
     )  # fmt: skip
 

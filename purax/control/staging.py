@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from purax import errors, tree
+from purax import dtypes, errors, tree
 from purax.control import refs
 from purax.control.jit import JitFunction, checked_callable
+from purax.control.sharded import constrained, resolve
 from purax.control.store import clear_programs
 from purax.core.aval import ShapeDtypeStruct
 from purax.core.axes import named_axes
@@ -25,6 +26,7 @@ from purax.pipeline import compile as compiling
 from purax.primitives.base import zeros_of
 from purax.runtime import client, transfer
 from purax.runtime.array import Array
+from purax.sharding import NamedSharding, PartitionSpec
 from purax.transforms.flat import name_of, normal_argnums
 from purax.transforms.vjp import vjp
 
@@ -151,6 +153,7 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     ----------
     x : pytree of arrays
     device : Device, Sharding, or a pytree prefix of them, optional
+        In programs, a NamedSharding is a constraint of the value, and anything else is without effect.
     donate : bool, or a pytree prefix of them
         The arrays are not used any more: those that are moved are deleted.
     may_alias : bool, or a pytree prefix of them, optional
@@ -181,13 +184,20 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
         targets = tree.flatten_axes("device_put device", treedef, device)
     out = []
     for value, target, given_away, shared in zip(leaves, targets, *given, strict=True):
-        placed = value if isinstance(value, Tracer) else transfer.device_put(value, target)
+        placed = _within(value, target) if isinstance(value, Tracer) else transfer.device_put(value, target)
         if placed is value and shared is False and type(value) is Array:
             placed = value.copy()
         if placed is not value and given_away and type(value) is Array:
             value.delete()
         out.append(placed)
     return treedef.unflatten(out)
+
+
+def _within(value: Tracer, target: Any) -> Any:
+    """A value of a program, spread over a mesh if that is asked for; on which device it is computed, its arguments say."""
+    if isinstance(target, (NamedSharding, PartitionSpec)) and aval_of(value).dtype != dtypes.float0:
+        return constrained(value, resolve(target, "device_put", "device"))
+    return value
 
 
 def device_get(x: Any) -> Any:

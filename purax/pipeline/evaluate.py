@@ -34,7 +34,7 @@ from purax.pipeline.debug import unusual
 from purax.runtime import client
 from purax.runtime.array import Array, wrap_buffer, wrap_host
 from purax.runtime.transfer import HOST_LIMIT, put
-from purax.sharding import current_mesh
+from purax.sharding import running_mesh
 
 __all__ = ["as_array", "evaluate", "kernel_of", "on_host", "operand", "quiet"]
 
@@ -181,7 +181,7 @@ def program_kernel(jaxpr: Jaxpr, name: str, within: bool = False) -> Kernel:
             if (
                 client.default_placement() is not None
                 or placed.mesh_of(jaxpr) is not None
-                or (within and current_mesh() is not None)
+                or (within and running_mesh() is not None)
             ):
                 return placed.call(jaxpr, name, arrays, within)
             run = compile_jaxpr(jaxpr, name).run

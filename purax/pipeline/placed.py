@@ -28,6 +28,7 @@ from purax.sharding import (
     current_mesh,
     get_abstract_mesh,
     placement_of,
+    running_mesh,
 )
 
 __all__ = ["Asked", "Plan", "call", "common_placement", "context_mesh", "elsewhere", "mesh_of", "plan"]
@@ -93,7 +94,7 @@ def call(jaxpr: Jaxpr, name: str, arrays: Sequence[Any], within: bool = False) -
     -------
     tuple of Array
     """
-    context = context_mesh() if within or isinstance(mesh_of(jaxpr), AbstractMesh) else None
+    context = context_mesh() if within else None
     return plan(jaxpr, name, tuple([x._placement for x in arrays]), context=context).call(arrays)
 
 
@@ -115,7 +116,7 @@ def plan(
         Where results are wanted.
     options : tuple of (flag, value)
     context : Mesh, optional
-        The program runs on its devices, wherever operands lie that were not placed on purpose.
+        The program runs on its devices. Otherwise the current mesh is one that meshes without devices may stand for.
     devices : tuple of Device, or str, optional
         What meshes without devices stand for where nothing else tells; the name of a platform if that does not matter, as the
         program is not run.
@@ -134,7 +135,7 @@ def plan(
         Operands or results are committed to different devices, or no devices are known.
     """
     default = client.default_placement()
-    key = ("plan", placements, donated, out_placements, options, default, context, devices)
+    key = ("plan", placements, donated, out_placements, options, default, context, current_mesh(), devices)
     found = jaxpr.derived.get(key)
     if found is None:
         if events.wanted() and labels is not None:
@@ -154,6 +155,9 @@ def _plan(
     chosen = common_placement(asked)
     abstract = asked.abstract()
     if abstract:
+        now = context_mesh(entered=True)
+        if not meshes and now is not None and now.size == abstract[0].size and (chosen is None or not chosen.committed):
+            meshes = [now]
         settled = settle(abstract, chosen, meshes, devices)
         meshes = meshes or [settled(abstract[0])]
         placements, out_placements = [
@@ -187,23 +191,27 @@ def _where(place: Any) -> str:
     return "anywhere" if place is None else str(place.sharding if isinstance(place, Placement) else place)
 
 
-def context_mesh() -> Mesh | None:
-    """The current mesh, or None; in the axes of `use_abstract_mesh`, if there are such."""
-    mesh = current_mesh()
+def context_mesh(entered: bool = False) -> Mesh | None:
+    """The mesh of `set_mesh`, or None; in the axes of `use_abstract_mesh`, if there are such.
+
+    With `entered`, that of ``with mesh:``, too.
+    """
+    mesh = current_mesh() if entered else running_mesh()
     if mesh is None:
         return None
     axes = get_abstract_mesh()
-    if axes.empty or axes.shape_tuple == mesh.shape_tuple:
+    if axes.size != mesh.size or axes.shape_tuple == mesh.shape_tuple:
         return mesh
     return Mesh(mesh.devices.reshape(axes.axis_sizes), axes.axis_names, axes.axis_types)
 
 
-def elsewhere(jaxpr: Jaxpr, arrays: Sequence[Any]) -> bool:
-    """Whether a program on these arrays runs elsewhere than on the default device."""
+def elsewhere(jaxpr: Jaxpr, arrays: Sequence[Any], entered: bool = False) -> bool:
+    """Whether a program on these arrays runs elsewhere than on the default device; `entered` as in `context_mesh`."""
     for x in arrays:
         if x._placement is not None:
             return True
-    return client.default_placement() is not None or mesh_of(jaxpr) is not None or current_mesh() is not None
+    within = current_mesh() if entered else running_mesh()
+    return within is not None or client.default_placement() is not None or mesh_of(jaxpr) is not None
 
 
 def mesh_of(jaxpr: Jaxpr) -> Mesh | AbstractMesh | None:

@@ -21,8 +21,8 @@ from purax.lazy import lazy
 _client = lazy("purax.runtime.client")  # which knows the devices, and imports this module
 
 __all__ = [
-    "AbstractDevice", "AbstractMesh", "AxisType", "Mesh", "current_mesh", "get_abstract_mesh", "get_mesh", "set_mesh",
-    "use_abstract_mesh", "use_mesh", "watchers",
+    "AbstractDevice", "AbstractMesh", "AxisType", "Mesh", "current_mesh", "get_abstract_mesh", "get_mesh", "running_mesh",
+    "set_mesh", "use_abstract_mesh", "use_mesh", "watchers",
 ]  # fmt: skip
 
 
@@ -206,7 +206,8 @@ class Mesh(_Axes):
 
     Notes
     -----
-    Meshes of the same devices, names and types are one object. ``with mesh:`` makes it the current one.
+    Meshes of the same devices, names and types are one object. ``with mesh:`` makes it the current one, as far as the meaning of
+    specs goes; `set_mesh` lets functions run on its devices, too.
     """
 
     __slots__ = ("__weakref__", "_axes", "_hash", "axis_names", "axis_types", "devices")
@@ -352,6 +353,7 @@ _current: ContextVar[Mesh | None] = ContextVar("purax_mesh", default=None)
 _entered: ContextVar[tuple[Token[Mesh | None], ...]] = ContextVar("purax_entered_meshes", default=())
 
 
+_running: ContextVar[Mesh | None] = ContextVar("purax_running_mesh", default=None)
 _abstract: ContextVar[AbstractMesh | None] = ContextVar("purax_abstract_mesh", default=None)
 watchers: list[Callable[[int], None]] = []
 """Told of each mesh that becomes current (1) or is so no longer (-1), in any thread."""
@@ -363,8 +365,13 @@ def _watched(by: int) -> None:
 
 
 def current_mesh() -> Mesh | None:
-    """The mesh of the innermost ``with mesh:`` or `set_mesh`, or None."""
+    """The mesh of the innermost ``with mesh:`` or `set_mesh`, or None: what specs mean."""
     return _current.get()
+
+
+def running_mesh() -> Mesh | None:
+    """The mesh of the innermost `set_mesh`, or None: what functions of `jit` run on."""
+    return _running.get()
 
 
 def get_mesh() -> Mesh:
@@ -413,15 +420,16 @@ class set_mesh:
         if _current_trace.get() is not None:
             raise ValueError("`set_mesh` can only be used outside of `jit` and other transformations.")
         self._mesh = mesh
-        self._tokens = _current.set(None if mesh is None or mesh.empty else mesh), _abstract.set(None)
+        chosen = None if mesh is None or mesh.empty else mesh
+        self._tokens = _current.set(chosen), _running.set(chosen), _abstract.set(None)
         _watched(1)
 
     def __enter__(self) -> Mesh | None:
         return self._mesh
 
     def __exit__(self, *exc: object) -> None:
-        _current.reset(self._tokens[0])
-        _abstract.reset(self._tokens[1])
+        for variable, token in zip((_current, _running, _abstract), self._tokens, strict=True):
+            variable.reset(token)  # type: ignore[arg-type]
         _watched(-1)
 
 
