@@ -19,11 +19,13 @@ def _tell(event: events.Event) -> None:
             listener("trace_to_jaxpr", name)
         case events.Lowered(name):
             listener("lower_jaxpr_to_module")
-            listener("pxla_cached_compilation")
             listener("lower_jaxpr_to_fun", name)
         case events.Compiled():
+            listener("pxla_cached_compilation")
             listener("compile_after_persistent_compilation_miss")
-        case events.CacheMiss(where="memory"):
+        case events.CacheHit():
+            listener("pxla_cached_compilation")
+        case events.CacheMiss(where="memory" | "plan"):
             listener("jit_cpp_cache_miss")
 
 

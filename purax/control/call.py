@@ -12,7 +12,7 @@ from purax import config, dtypes, errors, tree
 from purax.control import refs
 from purax.core.axes import axis_environment, lane_axes
 from purax.core.trace import aval_of
-from purax.sharding import current_mesh
+from purax.sharding import get_abstract_mesh
 from purax.transforms.flat import argument_names, check_arrays, name_of
 
 __all__ = ["Call", "Chosen", "check_outputs", "choose", "put_back", "take_zeros"]
@@ -75,7 +75,7 @@ class Call:
         self.donated = self._donations() if function.donated else ()
         self.key: tuple[Any, ...] = (
             self.treedef, avals, tuple([(where, type(value), value) for where, value in self.statics]),
-            config.current().trace_key, (*axis_environment.get().items(), lane_axes.get(), current_mesh()),
+            config.current().trace_key, (*axis_environment.get().items(), lane_axes.get(), get_abstract_mesh()),
         )  # fmt: skip
         if any(a.dtype == dtypes.float0 for a in avals):
             self.zeros = tuple(

@@ -426,7 +426,7 @@ def _export(traced: Any, platforms: tuple[str, ...], checks: tuple[DisabledSafet
     args, kwargs = call.treedef.unflatten(range(len(traced.in_avals)))
     static = {where for where, _ in call.statics}
     structure = tree.structure((tuple(a for i, a in enumerate(args) if i not in static), kwargs))
-    plan = traced._function.plan(call, program)
+    plan = traced._function.plan(call, program, platforms[0])
     devices = () if plan.how.mesh is None else plan.how.placement.devices
     _check_donation(traced.fun_name, call.donated, platforms)
     shardings = _shardings(plan.placements[len(program.consts) :], len(traced.in_avals))

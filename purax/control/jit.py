@@ -23,7 +23,7 @@ from purax.control.program_call import jit_p
 from purax.control.store import Program, store_of
 from purax.core.aval import ShapeDtypeStruct
 from purax.core.hooks import hooks
-from purax.core.stage import stage
+from purax.core.stage import StageTrace, stage
 from purax.core.trace import Tracer, aval_of, check_escape, current
 from purax.lazy import lazy
 from purax.pipeline import placed
@@ -62,6 +62,14 @@ def _scalar(value: Any) -> Array:
     return found
 
 
+def _within_program() -> bool:
+    """Whether a program is being recorded, by whatever rules in between."""
+    trace = current.get()
+    while trace is not None and not isinstance(trace, StageTrace):
+        trace = trace.parent
+    return trace is not None
+
+
 _KEPT: Any = object()  # in place of a program: it is that of one set of references
 _CHOICES = ("static_argnums", "static_argnames", "donate_argnums", "donate_argnames")
 
@@ -86,6 +94,7 @@ class JitFunction:
         self.options = options
         self.static, self.donated = choose(fun, *[options.get(o) for o in _CHOICES])
         self.inline = options["inline"]
+        self.entered = options.get("entered", False)  # whether `with mesh:` says where it runs
         self.plain = not (self.static or self.donated)
         self.shardings: Any = sharded.asked(options)
         flags = options.get("compiler_options")
@@ -174,6 +183,11 @@ class JitFunction:
 
     def _outputs(self, call: Call, program: Program) -> Sequence[Any]:
         if current.get() is not None or (any(call.donated) and debugging()):
+            if self.flags and _within_program():
+                raise ValueError(
+                    f"`compiler_options` can only be passed to top-level `jax.jit`: jit({self.name}), with {dict(self.flags)}, is called within "
+                    "another function that is compiled. Give the options to the outermost jit."
+                )
             operands = (*program.consts, *call.leaves, *call.held)
             return jit_p.bind(*operands, jaxpr=program.jaxpr, name=self.name, inline=self.inline)
         if config.current().no_execution:
@@ -181,7 +195,11 @@ class JitFunction:
         consts = [x if type(x) is Array else as_array(x) for x in program.consts]
         leaves = (*call.leaves, *call.held)
         outs: Sequence[Any]
-        if self.flags or self.shardings is not None or placed.elsewhere(program.jaxpr, (*consts, *leaves)):
+        if (
+            self.flags
+            or self.shardings is not None
+            or placed.elsewhere(program.jaxpr, (*consts, *leaves), self.entered)
+        ):
             outs = sharded.run(self, call, program, consts)
         elif any(call.donated):
             outs = self._run_donating(call, program, consts)
@@ -268,7 +286,7 @@ class JitFunction:
             outs, out_tree = tree.flatten(self.fun(*args, **kwargs))
             check_outputs(self.name, outs, out_tree)
             if self.shardings is not None:
-                outs = sharded.constrain(outs, self.shardings.outputs(out_tree))
+                outs = sharded.constrain(outs, self.shardings.outputs(out_tree, [aval_of(x) for x in outs]))
             outs, zeros = take_zeros(outs)
             left = out_tree, zeros
             kept = any(ref._kept for ref in local)
@@ -295,9 +313,9 @@ class JitFunction:
         """How each result of a program is asked to be spread over devices; None where that is not said."""
         return sharded.outputs_of(self, program) or [None] * len(program.closed.out_avals)
 
-    def plan(self, call: Call, program: Program) -> placed.Plan:
-        """Where the program runs, and how it is compiled for these arguments."""
-        return sharded.plan_of(self, call, program, program.consts)
+    def plan(self, call: Call, program: Program, devices: Any = None) -> placed.Plan:
+        """Where the program runs, and how it is compiled for these arguments; `devices` as in `placed.plan`."""
+        return sharded.plan_of(self, call, program, program.consts, devices)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and lower to StableHLO for these arguments."""
@@ -389,8 +407,8 @@ def jit(
         Write the program in place where it is called from another one.
     keep_unused : bool
         Without effect.
-    backend : optional
-        Without effect; see `device`.
+    backend : str, optional
+        Run on the first device of this platform.
     compiler_options : dict, optional
         Options of XLA for this function.
 
@@ -406,7 +424,7 @@ def jit(
     options = {
         "static_argnums": static_argnums, "static_argnames": static_argnames, "donate_argnums": donate_argnums,
         "donate_argnames": donate_argnames, "inline": inline, "in_shardings": in_shardings, "out_shardings": out_shardings,
-        "compiler_options": compiler_options, "device": device,
+        "compiler_options": compiler_options, "device": device, "backend": backend,
     }  # fmt: skip
     if fun is None:
         return lambda function: JitFunction(checked_callable(function), options)

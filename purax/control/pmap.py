@@ -98,8 +98,11 @@ class Lanes:
     def constraints(self, call: Any) -> None:
         """The program says itself how its arguments are cut."""
 
-    def outputs(self, out_tree: Any) -> None:
+    def outputs(self, out_tree: Any, avals: Any = ()) -> None:
         """Results lie as the program puts them together."""
+
+    def check(self, call: Any) -> None:
+        """Arguments may have names."""
 
 
 def spec_of(dim: int | None, axis: Any) -> PartitionSpec:

@@ -45,7 +45,7 @@ class Jit(Primitive):
         jaxpr = params["jaxpr"]
         kernel = jaxpr.derived.get("kernel")
         if kernel is None:
-            kernel = jaxpr.derived["kernel"] = program_kernel(jaxpr, params["name"])
+            kernel = jaxpr.derived["kernel"] = program_kernel(jaxpr, params["name"], within=True)
         return kernel([x if type(x) is Array else as_array(x) for x in operands])
 
     def stage(self, trace: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:

@@ -23,11 +23,11 @@ from purax.core.ir import Equation, Jaxpr, Var, intern
 from purax.core.passes import dead_code
 from purax.core.primitive import Primitive
 from purax.core.stage import StageTrace, recording
-from purax.core.trace import aval_of
+from purax.core.trace import Tracer, aval_of, current
 from purax.lowering.manual import manual_computation
 from purax.primitives import collective, elementwise, shape
 from purax.primitives.base import is_linear
-from purax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, current_mesh
+from purax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, current_mesh, get_abstract_mesh
 from purax.sharding.spec import names_of
 from purax.transforms.flat import argument_names, check_arrays, name_of
 from purax.transforms.jvp import jvp_jaxpr
@@ -304,7 +304,7 @@ def _entering(cotangent: Any, aval: Any, spec: PartitionSpec, mesh: Mesh, axes: 
 
 def _pieces(x: np.ndarray, spec: PartitionSpec, mesh: Mesh, axes: Sequence[str]) -> np.ndarray:
     """The pieces of an array, along one leading axis per mesh axis."""
-    sharding = NamedSharding(Mesh(_grid(mesh, axes), tuple(axes)), spec)
+    sharding = NamedSharding(_own(mesh, axes), spec)
     size = sharding.shard_shape(x.shape)
     found = [
         x[tuple(slice(p * n, (p + 1) * n) for p, n in zip(place, size, strict=True))]
@@ -315,7 +315,7 @@ def _pieces(x: np.ndarray, spec: PartitionSpec, mesh: Mesh, axes: Sequence[str])
 
 def _joined(x: np.ndarray, spec: PartitionSpec, mesh: Mesh, axes: Sequence[str]) -> np.ndarray:
     """The array that the pieces make; of equal pieces the first."""
-    sharding = NamedSharding(Mesh(_grid(mesh, axes), tuple(axes)), spec)
+    sharding = NamedSharding(_own(mesh, axes), spec)
     pieces = x.reshape(-1, *x.shape[len(axes) :])
     size = pieces.shape[1:]
     out = np.empty([n * c for n, c in zip(size, sharding.dimension_cuts(len(size)), strict=True)], x.dtype)
@@ -324,12 +324,9 @@ def _joined(x: np.ndarray, spec: PartitionSpec, mesh: Mesh, axes: Sequence[str])
     return out
 
 
-def _grid(mesh: Mesh, axes: Sequence[str]) -> np.ndarray:
-    """The devices along the given axes, those at the start of the others."""
-    names = mesh.axis_names
-    grid = mesh.devices[tuple(slice(None) if name in axes else 0 for name in names)]
-    kept = [name for name in names if name in axes]
-    return grid.transpose([kept.index(name) for name in axes])
+def _own(mesh: Mesh, axes: Sequence[str]) -> AbstractMesh:
+    """The mesh of the given axes alone."""
+    return AbstractMesh([mesh.shape[name] for name in axes], tuple(axes))
 
 
 # --- the user's function ------------------------------------------------------------------------------------------------------
@@ -400,7 +397,7 @@ def shard_map(
         given = args
         args = refs.bury(f"shard_map({name})", args)
         fun = f if given is args else refs.unburied(f)
-        grid = concrete_mesh(mesh, "shard_map")
+        grid = chosen_mesh(mesh, "shard_map", tree.leaves(args))
         taken = manual_axes.get()
         axes = tuple(n for n in grid.axis_names if (n in axis_names if axis_names else n not in taken))
         leaves, in_tree = tree.flatten(args)
@@ -501,27 +498,53 @@ def _cut_at(axis: int | None, ndim: int, name: str) -> PartitionSpec:
     return _WHOLE if axis is None else PartitionSpec(*[None] * shape.canonical_axis(axis, ndim), name)
 
 
-def concrete_mesh(mesh: Any, what: str) -> Mesh:
-    """The given mesh, or the current one; an abstract one stands for the current mesh with its names and sizes."""
-    now = current_mesh()
+def chosen_mesh(mesh: Any, what: str, leaves: Sequence[Any]) -> Any:
+    """The given mesh, or the current one; outside of programs, one without devices stands for the mesh that arguments lie on.
+
+    Parameters
+    ----------
+    mesh : Mesh, AbstractMesh or None
+    what : str
+        What the user called.
+    leaves : sequence of arrays
+        The arguments.
+
+    Returns
+    -------
+    Mesh or AbstractMesh
+        In programs that are traced for the current mesh, one without devices.
+    """
+    traced = current.get() is not None
     if mesh is None:
-        if now is None:
+        found: Any = get_abstract_mesh() if traced else current_mesh() or get_abstract_mesh()
+        if found.empty:
             raise ValueError(
                 errors.explain(
                     f"{what} got no mesh, and there is no current one.",
                     fix="pass mesh=, or use `with purax.set_mesh(mesh):`.",
                 )
             )
-        return now
-    if isinstance(mesh, AbstractMesh):
-        if now is None or now.shape != mesh.shape:
-            raise ValueError(
-                f"{what} got {mesh}, which has no devices; make a mesh of these axes current (`with mesh:`)."
-            )
-        return now
-    if not isinstance(mesh, Mesh):
+        return found
+    if not isinstance(mesh, (Mesh, AbstractMesh)):
         raise TypeError(f"{what} requires a `jax.sharding.Mesh` for its mesh, but got {type(mesh).__name__}")
-    return mesh
+    if traced or isinstance(mesh, Mesh) or any(isinstance(x, Tracer) for x in leaves):
+        return mesh
+    given = [s.mesh for x in leaves if isinstance(s := getattr(x, "sharding", None), NamedSharding)]
+    given += [now for now in (current_mesh(),) if now is not None]
+    for other in given:
+        if other.shape_tuple != mesh.shape_tuple:
+            raise ValueError(
+                f"Mesh shape of the input {other.shape_tuple} does not match the mesh shape passed to {what} {mesh.shape_tuple}"
+            )
+    if not given:
+        raise ValueError(
+            errors.explain(
+                f"Please pass `jax.Array`s with a `NamedSharding` as input to `{what}` when passing `AbstractMesh` to the mesh argument.",
+                f"{mesh} has no devices, and the arguments lie on no mesh.",
+                "device_put an argument onto a mesh, or call this within `with purax.set_mesh(mesh):`.",
+            )
+        )
+    return given[0]
 
 
 def checked_specs(what: str, specs: Sequence[Any], mesh: Mesh, axes: Sequence[str]) -> list[PartitionSpec]:

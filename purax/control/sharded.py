@@ -8,20 +8,23 @@ from typing import Any
 
 from purax import config, dtypes, errors, tree
 from purax.core.primitive import Primitive
-from purax.core.trace import Tracer, aval_of
+from purax.core.trace import Tracer, aval_of, current
 from purax.pipeline import placed
 from purax.pipeline.debug import active as debugging
 from purax.primitives import shape
 from purax.primitives.resharding import reshard_to
+from purax.runtime import client
 from purax.runtime.array import Array, wrap_placed
 from purax.runtime.transfer import device_put
 from purax.sharding import (
+    AbstractMesh,
     Mesh,
     NamedSharding,
     PartitionSpec,
     Sharding,
     SingleDeviceSharding,
     current_mesh,
+    get_abstract_mesh,
     placement_of,
     rules,
     spread_of,
@@ -33,7 +36,7 @@ __all__ = ["sharding_constraint_p", "with_sharding_constraint"]
 
 
 class ShardingConstraint(Primitive):
-    """The identity, on a value that is spread over `mesh` by `spec`."""
+    """The identity, on a value that is spread over `mesh` by `spec`; a mesh without devices stands for those of the program."""
 
     spread = rules.same
 
@@ -46,8 +49,20 @@ class ShardingConstraint(Primitive):
         return (x,)
 
     def run(self, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
-        """Move the array."""
-        return (device_put(operands[0], NamedSharding(params["mesh"], _closed(params["spec"]))),)
+        """Move the array; by a mesh without devices, within those that it lies on.
+
+        Raises
+        ------
+        ValueError, TypeError
+            It lies on other devices, or on no mesh that the mesh without devices could stand for.
+        """
+        (x,), mesh = operands, params["mesh"]
+        if isinstance(mesh, AbstractMesh):
+            mesh = _mesh_under(x, mesh)
+        target = placement_of(NamedSharding(mesh, _closed(params["spec"])))
+        if type(x) is Array and x.committed:
+            placed.common_placement(placed.Asked("with_sharding_constraint", [x._placement], [target]))
+        return (device_put(x, target),)
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """The same constraint on the tangent."""
@@ -89,6 +104,35 @@ class ShardingConstraint(Primitive):
 sharding_constraint_p = ShardingConstraint("sharding_constraint")
 
 
+def _mesh_under(x: Any, mesh: AbstractMesh) -> Mesh:
+    """The mesh with devices that a mesh without stands for, of the sharding of an array."""
+    sharding = getattr(x, "sharding", None)
+    found = (
+        sharding.mesh if isinstance(sharding, NamedSharding) and not sharding.is_abstract else placed.context_mesh(True)
+    )
+    text = f"value of type {aval_of(x).str_short()}"
+    if found is None:
+        fix = "device_put it onto a mesh, or call this within `with purax.set_mesh(mesh):`"
+        if not isinstance(x, Array):
+            raise ValueError(
+                errors.explain(
+                    f"Target sharding contains a `jax.sharding.AbstractMesh` which requires the input passed should be a `jax.Array`. Got a {text} and class {type(x).__name__}",
+                    fix=fix,
+                )
+            )
+        raise TypeError(
+            errors.explain(
+                f"The sharding on the input must be a `NamedSharding` since the target sharding has an `AbstractMesh` in it. Got {sharding} for a {text}",
+                fix=fix,
+            )
+        )
+    if found.shape_tuple != mesh.shape_tuple:
+        raise ValueError(
+            f"Mesh shape of the input {found.shape_tuple} does not match the mesh shape of the target sharding {mesh.shape_tuple} for a {text}"
+        )
+    return found
+
+
 def _closed(spec: PartitionSpec) -> PartitionSpec:
     return PartitionSpec(*[None if part is UNCONSTRAINED else part for part in spec])
 
@@ -100,7 +144,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     ----------
     x : pytree of arrays
     shardings : pytree prefix of Sharding or PartitionSpec
-        Specs refer to the current mesh; None leaves a leaf as it is. Outside a program arrays are moved.
+        Specs refer to the current mesh, and None is the empty spec. A mesh without devices stands for the devices of the
+        program. Outside a program arrays are moved.
 
     Returns
     -------
@@ -111,25 +156,28 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     RuntimeError
         A PartitionSpec is given, and there is no current mesh.
     ValueError
-        A leaf cannot be cut as its sharding says.
+        A leaf has fewer axes than its sharding says, or its sharding is None and there is no current mesh.
     """
     leaves, treedef = tree.flatten(x)
     wanted = tree.flatten_axes("with_sharding_constraint shardings", treedef, shardings)
+    if None in wanted:
+        if current_mesh() is None:
+            raise ValueError(
+                "One of with_sharding_constraint arguments got sharding None which is not allowed where there is no current mesh. "
+                "Please only pass `jax.sharding.Sharding` instances, or PartitionSpec.UNCONSTRAINED for axes that are left open."
+            )
+        wanted = [PartitionSpec() if s is None else s for s in wanted]
     return treedef.unflatten([constrained(leaf, resolve(s)) for leaf, s in zip(leaves, wanted, strict=True)])
 
 
-def constrained(x: Any, sharding: Any) -> Any:
-    """`x`, spread by `sharding`; None leaves it."""
+def constrained(x: Any, sharding: Any, what: str = "with_sharding_constraint arguments", path: str = "") -> Any:
+    """`x`, spread by `sharding`; None leaves it. `what` and `path` name it in messages."""
     if sharding is None:
         return x
-    aval = aval_of(x)
     if isinstance(sharding, NamedSharding):
-        if len(sharding.spec) > aval.ndim:
-            raise ValueError(
-                f"{sharding.spec} has {len(sharding.spec)} entries, but the value has type {aval.str_short()}, of {aval.ndim} axes."
-            )
+        _check_rank(aval_of(x), sharding, what, path)
         if sharding.mesh.explicit_axes:
-            _check_explicit(aval, sharding)
+            _check_explicit(aval_of(x), sharding)
             if sharding.mesh.are_all_axes_explicit:
                 return x
         return sharding_constraint_p.bind1(x, mesh=sharding.mesh, spec=sharding.spec)
@@ -149,16 +197,61 @@ def _check_explicit(aval: Any, sharding: NamedSharding) -> None:
         )
 
 
-def resolve(sharding: Any) -> Any:
-    """A sharding from what users write: a Sharding, a PartitionSpec of the current mesh, a device, None."""
+def _check_rank(aval: Any, sharding: Any, what: str, path: str) -> None:
+    if isinstance(sharding, NamedSharding) and len(sharding.spec) > aval.ndim:
+        raise ValueError(
+            f"One of {what}{' with pytree key path ' * bool(path)}{path} is incompatible with its sharding annotation {sharding}: it is only "
+            f"valid for values of rank at least {len(sharding.spec)}, but was applied to a value of rank {aval.ndim}, of type {aval.str_short()}"
+        )
+
+
+class _Whole:
+    """In place of a sharding: the whole on each device of the current mesh, and nothing where there is none."""
+
+    def __repr__(self) -> str:
+        return "None"
+
+
+WHOLE = _Whole()
+
+
+def resolve(sharding: Any, api: str = "with_sharding_constraint", what: str = "shardings") -> Any:
+    """A sharding from what users write: a Sharding, a PartitionSpec of the current mesh, a device, None.
+
+    In programs a spec is one of a mesh without devices, so that they are the same on the devices of each current mesh.
+
+    Parameters
+    ----------
+    sharding : Sharding, PartitionSpec, Device or None
+    api, what : str
+        What the user called, and which argument it is.
+
+    Returns
+    -------
+    Sharding or None
+
+    Raises
+    ------
+    RuntimeError
+        There is no current mesh.
+    ValueError
+        It is a sharding over no devices.
+    TypeError
+        It is none of these.
+    """
+    if sharding is WHOLE:
+        sharding = None if get_abstract_mesh().empty else PartitionSpec()
+    if isinstance(sharding, NamedSharding) and sharding.mesh.empty:
+        raise ValueError(f"{api} got an empty NamedSharding: {sharding} in {what}; its mesh has no devices.")
     if sharding is None or isinstance(sharding, Sharding):
         return sharding
     if isinstance(sharding, PartitionSpec):
-        mesh = current_mesh()
-        if mesh is None:
+        mesh: Any = placed.context_mesh(entered=True) if current.get() is None else None
+        mesh = mesh or get_abstract_mesh()
+        if mesh.empty:
             raise RuntimeError(
                 errors.explain(
-                    "with_sharding_constraint requires a non-empty mesh in context if you are passing `PartitionSpec`s to shardings.",
+                    f"{api} requires a non-empty mesh in context if you are passing `PartitionSpec`s to {what}.",
                     f"{sharding} names axes of a mesh, and there is no current mesh.",
                     "use `with purax.set_mesh(mesh):`, or pass NamedSharding(mesh, spec).",
                 )
@@ -175,6 +268,12 @@ def committed_elsewhere(x: Any, sharding: Sharding) -> bool:
     """Whether an array was put on purpose where `sharding` does not want it."""
     if type(x) is not Array or not x.committed:
         return False
+    if isinstance(sharding, NamedSharding) and sharding.is_abstract:
+        here: Any = x.sharding
+        return here.num_devices == sharding.num_devices and (
+            here.dimension_cuts(x.ndim) != sharding.dimension_cuts(x.ndim)
+            or here.device_indices(x.ndim) != sharding.device_indices(x.ndim)
+        )
     return not x.sharding.is_equivalent_to(sharding, x.ndim)
 
 
@@ -189,25 +288,58 @@ class Shardings:
     in_shardings, out_shardings : pytree prefixes of Sharding, PartitionSpec or None
     device : Device, optional
         For everything.
+
+    Raises
+    ------
+    ValueError
+        A device beside shardings, or one that is left open.
+    TypeError
+        What is no sharding.
     """
 
     def __init__(self, in_shardings: Any, out_shardings: Any, device: Any) -> None:
+        if device is not None:
+            for name, given in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
+                if given is not None:
+                    raise ValueError(f"If backend or device is specified on jit, then {name} should not be specified.")
+        for name, given in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
+            for leaf in tree.leaves(given):
+                _check_asked(name, leaf)
         everywhere = None if device is None else SingleDeviceSharding(device)
-        self.ins: Any = everywhere or in_shardings
+        self.ins: Any = everywhere or (tuple(in_shardings) if isinstance(in_shardings, list) else in_shardings)
         self.outs: Any = everywhere or out_shardings
         self.strict = device is None
+
+    def check(self, call: Any) -> None:
+        """Check that shardings can be asked for in this call.
+
+        Raises
+        ------
+        ValueError
+            Arguments have names, or there is a device and a current mesh.
+        """
+        if call.kwargs and self.ins is not None and self.strict:
+            raise ValueError(
+                "pjit does not support kwargs when in_shardings is specified: pass the arguments by position, "
+                f"got {', '.join(map(repr, call.kwargs))} by name."
+            )
+        if not self.strict and placed.context_mesh(call.function.entered) is not None:
+            raise ValueError(
+                "Mesh context manager should not be used with jit when backend or device is also specified as an argument to jit."
+            )
 
     def inputs(self, call: Any) -> list[Any]:
         """Wanted sharding of each leaf of the arguments, or None."""
         if self.ins is None:
             return [None] * len(call.leaves)
-        ins = tuple(self.ins) if isinstance(self.ins, list) else self.ins
+        self.check(call)
         gone = {i for i, _ in call.zeros}
-        wanted = tree.flatten_axes("jit in_shardings", call.treedef, (ins, ins if _single(ins) else None))
-        found = [resolve(s) for i, s in enumerate(wanted) if i not in gone]
+        wanted = _argument_prefix(call, self.ins)
+        found = [resolve(s, "jit", "in_shardings") for i, s in enumerate(wanted) if i not in gone]
         for i, (x, sharding) in enumerate(zip(call.leaves, found, strict=True)):
             if sharding is None:
                 continue
+            _check_rank(aval_of(x), sharding, "jit arguments", call.names()[i])
             sharding.check_compatible_aval(aval_of(x).shape)
             if self.strict and committed_elsewhere(x, sharding):
                 raise ValueError(
@@ -222,20 +354,67 @@ class Shardings:
 
     constraints = inputs  # what the program says of its inputs
 
-    def outputs(self, out_tree: Any) -> list[Any] | None:
-        """Wanted sharding of each leaf of the result, or None."""
+    def outputs(self, out_tree: Any, avals: Sequence[Any] = ()) -> list[Any] | None:
+        """Wanted sharding of each leaf of the result, or None; checked where the types of the leaves are given."""
         if self.outs is None:
             return None
-        return [resolve(s) for s in tree.flatten_axes("jit out_shardings", out_tree, self.outs)]
+        wanted = tree.flatten_axes("jit out_shardings", out_tree, self.outs)
+        found = [resolve(s, "jit", "out_shardings") for s in wanted]
+        for i, (aval, sharding) in enumerate(zip(avals, found, strict=False)):
+            if sharding is not None:
+                paths = [tree.keystr(p) for p, _ in tree.leaves_with_path(out_tree.unflatten(range(len(found))))]
+                _check_rank(aval, sharding, "jit outputs", f"result{paths[i]}")
+                sharding.check_compatible_aval(aval.shape)
+        return found
+
+
+def _check_asked(name: str, leaf: Any) -> None:
+    if (isinstance(leaf, NamedSharding) and PartitionSpec.UNCONSTRAINED in tuple(leaf.spec)) or (
+        isinstance(leaf, PartitionSpec) and PartitionSpec.UNCONSTRAINED in tuple(leaf)
+    ):
+        raise ValueError(
+            f"jit: Unconstrained dims are not allowed in {name}, got {leaf}: leave the sharding out (None), so that the partitioner chooses; or use with_sharding_constraint."
+        )
+    if not (isinstance(leaf, (Sharding, PartitionSpec, _Whole)) or hasattr(leaf, "device_kind")):
+        raise TypeError(
+            f"jit: {name} leaf specifications are expected to be PartitionSpec instances or None, but got {leaf}, of type {type(leaf).__name__}"
+        )
+
+
+def _argument_prefix(call: Any, ins: Any) -> list[Any]:
+    """What `in_shardings` say of each leaf of the arguments."""
+    statics = {where for where, _ in call.statics}
+    count = len([i for i in range(len(call.args)) if i not in statics])
+    if isinstance(ins, tuple) and not hasattr(ins, "_fields"):
+        if len(ins) != count:
+            raise ValueError(
+                "pjit in_shardings specification must be a tree prefix of the positional arguments tuple. In particular, pjit in_shardings "
+                "must either be a Sharding, a PartitionSpec, or a tuple of length equal to the number of positional arguments. But pjit "
+                f"in_shardings is the wrong length: got a tuple or list of length {len(ins)} for an args tuple of length {count}."
+            )
+        rest = iter(ins)
+        ins = tuple([None if i in statics else next(rest) for i in range(len(call.args))])
+    elif not _single(ins):
+        raise ValueError(
+            f"jit: in_shardings is not a tuple, but {ins!r} of type {type(ins).__name__}: it is to be a prefix of the tuple of positional "
+            "arguments, so with one argument it might need to be wrapped in a tuple, as (in_shardings,)."
+        )
+    return tree.flatten_axes("jit in_shardings", call.treedef, (ins, ins if _single(ins) else None))
 
 
 def _single(sharding: Any) -> bool:
-    return isinstance(sharding, (Sharding, PartitionSpec))
+    return isinstance(sharding, (Sharding, PartitionSpec, _Whole)) or hasattr(sharding, "device_kind")
 
 
 def asked(options: dict[str, Any]) -> Shardings | None:
     """The shardings among the options of `jit`, if there are any."""
     given = [options.get(name) for name in ("in_shardings", "out_shardings", "device")]
+    if options.get("backend") is not None:
+        if given[2] is not None:
+            raise ValueError(
+                f"can't specify both a device and a backend for jit, got device={given[2]} and backend={options['backend']!r}"
+            )
+        given[2] = client.backend(options["backend"]).local_devices[0]
     return None if all(s is None for s in given) else Shardings(*given)
 
 
@@ -263,7 +442,7 @@ def laid_out(x: Any, sharding: NamedSharding) -> Any:
 def key_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
     """Leaves of the arguments, and the key of the short way for placed arrays; None where a leaf is no array."""
     leaves, treedef = tree.flatten((args, kwargs))
-    key: list[Any] = [treedef, config.trace_key()]
+    key: list[Any] = [treedef, config.trace_key(), current_mesh()]
     for x in leaves:
         if type(x) is not Array:
             return leaves, None
@@ -278,26 +457,56 @@ def outputs_of(function: Any, program: Any) -> list[Any]:
     return [s for i, s in enumerate(found or ()) if i not in gone]
 
 
-def plan_of(function: Any, call: Any, program: Any, consts: Sequence[Any]) -> Any:
-    """The plan of a jitted function for the arguments of a call (arrays, or types of them with a sharding)."""
+def plan_of(function: Any, call: Any, program: Any, consts: Sequence[Any], devices: Any = None) -> Any:
+    """The plan of a jitted function for the arguments of a call (arrays, or types of them with a sharding).
+
+    `devices` are those that meshes without devices stand for where nothing else tells, or the name of a platform.
+    """
     places = [_place(x) for x in call.leaves]
     outs: tuple[Any, ...] = ()
     if function.shardings is not None:
+        function.shardings.check(call)
         wanted = function.shardings.inputs(call)
-        places = [p if s is None else placement_of(s) for p, s in zip(places, wanted, strict=True)]
-        outs = tuple([None if s is None else placement_of(s) for s in outputs_of(function, program)])
+        places = [p if s is None else _placed(s) for p, s in zip(places, wanted, strict=True)]
+        outs = tuple([_placed(s) for s in outputs_of(function, program)])
         outs = () if all(p is None for p in outs) else outs
     held = program.cells.read()
     places, outs = [*places, *map(_place, held)], (*outs, *[None] * program.touches) if outs else ()
     donated = (*(False for _ in consts), *call.donated, *(False for _ in held)) if any(call.donated) else ()
-    return placed.plan(program.jaxpr, function.name, (*map(_place, consts), *places), donated, outs, function.flags)
+
+    def labels() -> list[str]:
+        given = [
+            f"argument {n} of {function.name} with shape {a.str_short()}"
+            for n, a in zip(call.names(), avals, strict=False)
+        ]
+        return [
+            *[f"a captured constant of {function.name}" for _ in consts], *given, *["what a reference holds" for _ in held]
+        ]  # fmt: skip
+
+    avals = [aval_of(x) for x in call.leaves]
+    return placed.plan(
+        program.jaxpr, function.name, (*map(_place, consts), *places), donated, outs, function.flags, placed.context_mesh(function.entered),
+        devices, labels,
+    )  # fmt: skip
 
 
 def _place(x: Any) -> Any:
     if type(x) is Array:
         return x._placement
     sharding = getattr(x, "sharding", None) if not isinstance(x, Tracer) else None
-    return placement_of(sharding) if isinstance(sharding, Sharding) else None
+    return _placed(sharding) if isinstance(sharding, Sharding) else None
+
+
+def _placed(sharding: Any) -> Any:
+    """The placement of a sharding; one over a mesh without devices is left as it is."""
+    if sharding is None:
+        return None
+    if isinstance(sharding, NamedSharding):
+        if sharding.mesh.empty:
+            return None
+        if sharding.is_abstract:
+            return sharding
+    return placement_of(sharding)
 
 
 def run(function: Any, call: Any, program: Any, consts: list[Any]) -> Sequence[Any]:

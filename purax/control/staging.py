@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from purax import errors, tree
-from purax.control import refs, sharded
+from purax import dtypes, errors, tree
+from purax.control import refs
 from purax.control.jit import JitFunction, checked_callable
+from purax.control.sharded import constrained, resolve
 from purax.control.store import clear_programs
 from purax.core.aval import ShapeDtypeStruct
 from purax.core.axes import named_axes
@@ -26,7 +27,7 @@ from purax.primitives.base import zeros_of
 from purax.primitives.resharding import destination, is_explicit, reshard_to
 from purax.runtime import client, transfer
 from purax.runtime.array import Array
-from purax.sharding import NamedSharding, PartitionSpec, current_mesh
+from purax.sharding import NamedSharding, PartitionSpec
 from purax.transforms.flat import name_of, normal_argnums
 from purax.transforms.vjp import vjp
 
@@ -151,9 +152,10 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     ----------
     x : pytree of arrays
     device : Device, Sharding, or a pytree prefix of them, optional
-    donate : bool
+        In programs, a NamedSharding is a constraint of the value, and anything else is without effect.
+    donate : bool, or a pytree prefix of them
         The arrays are not used any more: those that are moved are deleted.
-    may_alias : bool, optional
+    may_alias : bool, or a pytree prefix of them, optional
         False: return new arrays, also where nothing is to be moved.
     src : optional
         Without effect.
@@ -168,30 +170,36 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
         Both `donate` and `may_alias`.
     """
     del src
-    if donate is True and may_alias is True:
-        raise ValueError("may_alias and donate cannot be True at the same time.")
     leaves, treedef = tree.flatten(x)
+    given = [
+        [asked] * len(leaves)
+        if asked is None or isinstance(asked, bool)
+        else tree.flatten_axes(f"device_put {name}", treedef, asked)
+        for name, asked in (("donate", donate), ("may_alias", may_alias))
+    ]
+    if (True, True) in zip(*given, strict=True):
+        raise ValueError("may_alias and donate cannot be True at the same time.")
     if device is None or not isinstance(device, (tuple, list, dict)):
         targets = [device] * len(leaves)
     else:
         targets = tree.flatten_axes("device_put device", treedef, device)
     out = []
-    for value, target in zip(leaves, targets, strict=True):
-        placed = _traced_put(value, target) if isinstance(value, Tracer) else transfer.device_put(value, target)
-        if placed is value and may_alias is False and type(value) is Array:
+    for value, target, given_away, shared in zip(leaves, targets, *given, strict=True):
+        placed = _within(value, target) if isinstance(value, Tracer) else transfer.device_put(value, target)
+        if placed is value and shared is False and type(value) is Array:
             placed = value.copy()
-        if placed is not value and donate is True and type(value) is Array:
+        if placed is not value and given_away and type(value) is Array:
             value.delete()
         out.append(placed)
     return treedef.unflatten(out)
 
 
-def _traced_put(value: Tracer, target: Any) -> Any:
-    """A traced value on a mesh: its type says so where axes are explicit, else the partitioner is told."""
+def _within(value: Tracer, target: Any) -> Any:
+    """A value of a program, spread over a mesh if that is asked for; on which device it is computed, its arguments say."""
     if is_explicit(target):
         return reshard_to(value, *destination(target, value.aval.ndim, "the sharding of device_put"))
-    if isinstance(target, NamedSharding) or (isinstance(target, PartitionSpec) and current_mesh() is not None):
-        return sharded.constrained(value, sharded.resolve(target))
+    if isinstance(target, (NamedSharding, PartitionSpec)) and aval_of(value).dtype != dtypes.float0:
+        return constrained(value, resolve(target, "device_put", "device"))
     return value
 
 

@@ -16,12 +16,14 @@ from purax import dtypes, errors
 from purax.core.axes import ManualAxisType
 from purax.core.dims import Dim, writing
 from purax.core.hooks import hooks
+from purax.lazy import lazy
 
 __all__ = [
     "AbstractToken", "ShapeDtypeStruct", "ShapedArray", "array_aval", "host_aval", "refuse_masked", "token_aval",
     "unwrapped",
 ]  # fmt: skip
 
+_sharding = lazy("purax.sharding")  # which knows the current mesh, and imports this layer
 _NO_AXES: frozenset[str] = frozenset()
 
 
@@ -294,13 +296,19 @@ class ShapeDtypeStruct:
     ----------
     shape : sequence of int
     dtype : dtype-like
-    sharding : Sharding, optional
+    sharding : Sharding or PartitionSpec, optional
+        A spec means the mesh that is current when the attribute is read.
     weak_type : bool
     is_ref : bool
         It stands for a mutable reference to such an array.
+
+    Raises
+    ------
+    ValueError
+        There is no dtype, or the sharding says of more axes than there are.
     """
 
-    __slots__ = ("dtype", "is_ref", "shape", "sharding", "weak_type")
+    __slots__ = ("_sharding", "dtype", "is_ref", "shape", "weak_type")
 
     def __init__(
         self, shape: Any, dtype: Any, *, sharding: Any = None, weak_type: bool = False, is_ref: bool = False, **_: Any
@@ -309,9 +317,34 @@ class ShapeDtypeStruct:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.shape = tuple(shape)
         self.dtype = dtype if isinstance(dtype, dtypes.KeyDtype) else dtypes.native(np.dtype(dtype))
-        self.sharding = sharding
+        spec = getattr(sharding, "spec", sharding if hasattr(sharding, "partitions") else ())
+        if len(spec) > len(self.shape):
+            raise ValueError(
+                f"ShapeDtypeStruct: {sharding} is only valid for values of rank at least {len(spec)}, but was applied to a value of rank "
+                f"{len(self.shape)}, of shape {self.shape}"
+            )
+        self._sharding = sharding
         self.weak_type = weak_type
         self.is_ref = is_ref
+
+    @property
+    def sharding(self) -> Any:
+        """How it lies on devices, or None.
+
+        Raises
+        ------
+        TypeError
+            It was given as a PartitionSpec, and there is no current mesh.
+        """
+        if not hasattr(self._sharding, "partitions"):
+            return self._sharding
+        mesh = _sharding.current_mesh() or _sharding.get_abstract_mesh()
+        if mesh.empty:
+            raise TypeError(
+                f"When specifying PartitionSpec to `ShapeDtypeStruct`, the context mesh cannot be empty: {self._sharding} names axes of the "
+                "current mesh. Use `with purax.set_mesh(mesh):`, or NamedSharding(mesh, spec)"
+            )
+        return _sharding.NamedSharding(mesh, self._sharding)
 
     @property
     def aval(self) -> ShapedArray:
@@ -346,7 +379,7 @@ class ShapeDtypeStruct:
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:
         """A copy with some fields replaced."""
-        fields = {"shape": self.shape, "dtype": self.dtype, "sharding": self.sharding, "weak_type": self.weak_type}
+        fields = {"shape": self.shape, "dtype": self.dtype, "sharding": self._sharding, "weak_type": self.weak_type}
         return ShapeDtypeStruct(**{**fields, **changes})
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -359,15 +392,15 @@ class ShapeDtypeStruct:
         )
 
     def __repr__(self) -> str:
-        more = f", sharding={self.sharding}" if self.sharding is not None else ""
+        more = f", sharding={self._sharding}" if self._sharding is not None else ""
         more += ", weak_type=True" if self.weak_type else ""
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={getattr(self.dtype, 'name', self.dtype)}{more})"
 
     __str__ = __repr__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtypeStruct) and (self.shape, self.dtype, self.sharding, self.weak_type) == (
-            other.shape, other.dtype, other.sharding, other.weak_type)  # fmt: skip
+        return isinstance(other, ShapeDtypeStruct) and (self.shape, self.dtype, self._sharding, self.weak_type) == (
+            other.shape, other.dtype, other._sharding, other.weak_type)  # fmt: skip
 
     def __hash__(self) -> int:
-        return hash((self.shape, self.dtype, self.sharding, self.weak_type))
+        return hash((self.shape, self.dtype, self._sharding, self.weak_type))

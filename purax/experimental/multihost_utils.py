@@ -184,6 +184,8 @@ def _to_global(x: Any, mesh: Mesh, spec: PartitionSpec) -> Any:
 
 
 def _to_local(x: Any, mesh: Mesh, spec: PartitionSpec) -> Any:
+    if isinstance(x, Array) and x.is_fully_addressable:
+        return x
     pieces = [shard.data for shard in x.addressable_shards]
     local = NamedSharding(mesh.local_mesh, spec)
     shape = tuple(n * cut for n, cut in zip(pieces[0].shape, local.dimension_cuts(x.ndim), strict=True))

@@ -20,6 +20,7 @@ from purax.core.ir import Jaxpr, Literal, Var
 from purax.core.name_stack import NOTHING, NameStack
 from purax.core.source import source_line, where
 from purax.core.stage import stage
+from purax.sharding import AbstractMesh
 
 __all__ = ["Builder", "Module", "Value", "attribute", "dense", "integers", "symbol", "with_attributes"]
 
@@ -102,24 +103,25 @@ class Module:
         """Name of a mesh; it is defined at the top of the module."""
         name = self.meshes.get(mesh)
         if name is None:
-            body = self._mesh_body(mesh)
-            name = self.mesh_bodies.get(body)
+            text = self._definition(mesh)
+            name = next((known for other, known in self.meshes.items() if self._definition(other) == text), None)
             if name is None:
-                name = self.mesh_bodies[body] = f"mesh_{len(self.mesh_bodies)}" if self.mesh_bodies else "mesh"
+                name = f"mesh_{len(self.meshes)}" if self.meshes else "mesh"
             self.meshes[mesh] = name
         return name
 
-    def mesh_definitions(self) -> list[str]:
-        """Definitions of all meshes; the numbers of the devices are told where they are not in order."""
-        return [f"sdy.mesh @{name} = {body}" for body, name in self.mesh_bodies.items()]
-
-    def _mesh_body(self, mesh: Any) -> str:
-        if not hasattr(mesh, "devices"):  # without devices: that of the program, if its axes are the same
-            mesh = next((m for m in self.concrete if m.shape_tuple == mesh.shape_tuple), mesh)
-        devices = getattr(mesh, "devices", None)
-        numbers = [] if devices is None else [self.order[device] for device in devices.flat]
-        order = "" if numbers == sorted(numbers) else f", device_ids={numbers}"
+    def _definition(self, mesh: Any) -> str:
+        """The numbers of the devices are told where they are not in order; a mesh without devices has all of the program."""
+        order = ""
+        if not isinstance(mesh, AbstractMesh):
+            numbers = [self.order[device] for device in mesh.devices.flat]
+            order = "" if numbers == sorted(numbers) else f", device_ids={numbers}"
         return f"{mesh.sdy_text()[:-1]}{order}>"
+
+    def mesh_definitions(self) -> list[str]:
+        """Definitions of all meshes."""
+        named = {name: mesh for mesh, name in self.meshes.items()}
+        return [f"sdy.mesh @{name} = {self._definition(mesh)}" for name, mesh in named.items()]
 
     def location(self, source: Any, name: str) -> str:
         """Reference to the location of an operation called `name`; the table is printed once at the end."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from purax.core.aval import array_aval
 from purax.lowering.emit import Builder, Value
-from purax.sharding import Mesh, PartitionSpec
+from purax.sharding import AbstractMesh, Mesh, PartitionSpec
 from purax.sharding.mesh import axis_text
 
 __all__ = ["ManualRegion", "axes_text", "manual_computation"]
@@ -38,7 +38,10 @@ class ManualRegion:
 
     def groups(self, axes: Sequence[Any]) -> list[list[int]]:
         """Numbers of the devices that differ along `axes` only, one list per group; the first axis is major."""
-        grid = np.vectorize(self.order.__getitem__, otypes=[np.int64])(self.mesh.devices)
+        if isinstance(self.mesh, AbstractMesh):
+            grid = np.arange(self.mesh.size).reshape(self.mesh.axis_sizes)
+        else:
+            grid = np.vectorize(self.order.__getitem__, otypes=[np.int64])(self.mesh.devices)
         names = list(self.mesh.axis_names)
         last = [names.index(name) for name in axes]
         order = [i for i in range(len(names)) if i not in last] + last

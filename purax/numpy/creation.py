@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
-from purax.core.aval import array_aval, refuse_masked, unwrapped
+from purax.core.aval import ShapeDtypeStruct, array_aval, refuse_masked, unwrapped
 from purax.core.dims import Dim, max_dim
 from purax.core.hooks import hooks
 from purax.core.trace import Tracer, aval_of
@@ -466,7 +466,7 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, ou
     else:
         filled = ops.convert_element_type(as_operand(value), own_dtype)
     target = out_sharding if device is None else device
-    if target is None and shape is None and type(a) is Array and a.committed:
+    if target is None and shape is None and (isinstance(a, ShapeDtypeStruct) or (type(a) is Array and a.committed)):
         target = a.sharding
     return placed(broadcast_to_shape(filled, sizes), target)
 

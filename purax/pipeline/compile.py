@@ -29,9 +29,11 @@ from purax.core.effects import CHECK
 from purax.core.hooks import hooks
 from purax.core.ir import Jaxpr
 from purax.core.tokens import with_tokens
+from purax.core.verify import inner_jaxprs
 from purax.lowering.module import Lowered, lower, strip_locations
 from purax.runtime import client
 from purax.runtime import executable as runtime_executable
+from purax.sharding import Mesh
 
 __all__ = ["Compilation", "clear", "compile_jaxpr", "forget", "lower_jaxpr", "warn_of_unusable"]
 
@@ -72,6 +74,17 @@ class Compilation:
         self.mesh = mesh
         self.key = (placement, donated, in_placements, out_placements, options, mesh)
 
+    def form(self) -> tuple[Any, ...]:
+        """What the text of a program depends on: how values lie on devices, which are told by their numbers in the program."""
+        if self.mesh is None:
+            return self.donated, None
+        order = {device: number for number, device in enumerate(self.placement.devices)}
+        spreads = [
+            p if p is None else (p.sharding.mesh.abstract_mesh, tuple([order[d] for d in p.devices]), p.sharding.spec)
+            for p in (*self.in_placements, *self.out_placements)
+        ]
+        return self.donated, self.mesh.abstract_mesh, len(self.in_placements), tuple(spreads)
+
     def with_options(self, options: Any) -> Compilation:
         """The same with other XLA flags."""
         given = tuple(sorted(options.items()))
@@ -89,8 +102,30 @@ class Compilation:
 DEFAULT = Compilation()
 
 
-def lower_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Lowered:
-    """StableHLO of a jaxpr whose constants are inputs."""
+def lower_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT, platform: str | None = None) -> Lowered:
+    """StableHLO of a jaxpr whose constants are inputs, for the platform of its devices or for another one.
+
+    Programs that lie in the same way on other devices are the same: their text is remembered where they were placed on purpose.
+    """
+    platform = platform or _platform(how)
+    key = None if how.placement is None else ("lowered", name, platform, how.form())
+    found = None if key is None else jaxpr.derived.get(key)
+    if found is None:
+        found = _lower(jaxpr, name, how, platform)
+        if key is not None and not (found.callbacks or found.kept or found.checks or _names_devices(jaxpr)):
+            found = jaxpr.derived.setdefault(key, found)
+    return found
+
+
+def _names_devices(jaxpr: Jaxpr) -> bool:
+    """Whether a program has a mesh with devices in it."""
+    return any(
+        isinstance(eqn.params.get("mesh"), Mesh) or any(map(_names_devices, inner_jaxprs(eqn.params)))
+        for eqn in jaxpr.eqns
+    )
+
+
+def _lower(jaxpr: Jaxpr, name: str, how: Compilation, platform: str) -> Lowered:
     started = time.perf_counter()
     checks = None
     if CHECK in jaxpr.effects:
@@ -100,11 +135,10 @@ def lower_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Lowered:
         jaxpr = hooks.physicalize(jaxpr)
     jaxpr = with_tokens(jaxpr)
     if how.mesh is None:
-        lowered = lower(jaxpr, name or "main", how.donated, platform=_platform(how))
+        lowered = lower(jaxpr, name or "main", how.donated, platform=platform)
     else:
         ins, outs = [[None if p is None else p.sharding for p in ps] for ps in (how.in_placements, how.out_placements)]
-        devices = how.placement.devices
-        lowered = lower(jaxpr, name or "main", how.donated, devices, ins, outs, _platform(how), how.mesh)
+        lowered = lower(jaxpr, name or "main", how.donated, how.placement.devices, ins, outs, platform)
     if events.wanted():
         events.emit(events.Lowered(name, len(lowered.text), time.perf_counter() - started))
     return lowered if checks is None else lowered._replace(checks=tuple(checks))

@@ -9,13 +9,13 @@ import numpy as np
 
 from purax import config, dtypes, errors
 from purax.core.source import current_source, format_source
-from purax.sharding.mesh import watchers as mesh_watchers
+from purax.sharding.mesh import watchers
 
 __all__ = ["active", "check", "unusual"]
 
 
 class Unusual:
-    """Counts the settings in force, in any thread, that take evaluation off its short way.
+    """Counts the settings in force (current meshes, too), in any thread, that take evaluation off its short way.
 
     The hot path reads `count` (one attribute) instead of three settings.
     """
@@ -31,9 +31,9 @@ class Unusual:
 
 
 unusual = Unusual()
-for _name in ("debug_nans", "debug_infs", "default_device"):
+for _name in ("debug_nans", "debug_infs", "default_device", "disable_jit", "no_execution"):
     config.watch(_name, unusual.step)
-mesh_watchers.append(unusual.step)
+watchers.append(unusual.step)
 
 
 def active() -> bool:

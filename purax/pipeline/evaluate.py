@@ -34,6 +34,7 @@ from purax.pipeline.debug import unusual
 from purax.runtime import client
 from purax.runtime.array import Array, wrap_buffer, wrap_host
 from purax.runtime.transfer import HOST_LIMIT, put
+from purax.sharding import running_mesh
 
 __all__ = ["as_array", "evaluate", "kernel_of", "on_host", "operand", "quiet"]
 
@@ -162,8 +163,8 @@ def _compiled_kernel(primitive: Any, avals: tuple[Any, ...], params: dict[str, A
     return program_kernel(jaxpr, primitive.name)
 
 
-def program_kernel(jaxpr: Jaxpr, name: str) -> Kernel:
-    """A function of Arrays that runs the compiled `jaxpr`; compiled on first use."""
+def program_kernel(jaxpr: Jaxpr, name: str, within: bool = False) -> Kernel:
+    """A function of Arrays that runs the compiled `jaxpr` (`within` the current mesh); compiled on first use."""
     outs = jaxpr.out_avals
     single = outs[0] if len(outs) == 1 else None
     run: Any = None
@@ -173,12 +174,16 @@ def program_kernel(jaxpr: Jaxpr, name: str) -> Kernel:
         buffers = []
         for x in arrays:
             if x._placement is not None:
-                return placed.call(jaxpr, name, arrays)
+                return placed.call(jaxpr, name, arrays, within)
             buffer = x._buf
             buffers.append(x.buffer if buffer is None else buffer)
         if unusual.count or run is None:
-            if placed.elsewhere(jaxpr, ()):
-                return placed.call(jaxpr, name, arrays)
+            if (
+                client.default_placement() is not None
+                or placed.mesh_of(jaxpr) is not None
+                or (within and running_mesh() is not None)
+            ):
+                return placed.call(jaxpr, name, arrays, within)
             run = compile_jaxpr(jaxpr, name).run
         results = run(buffers)
         if single is not None and not unusual.count:

@@ -1,26 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs away from the default device: on another one, or split over the devices of a mesh.
 
-A program runs over a mesh when an operand lies on several devices, when a result is asked for there, or when it names a mesh
-itself (`shard_map`, sharding constraints). Operands that were not placed on purpose are then copied to every device; results
-lie as they were asked for, else as the partitioner chose.
+A program runs over a mesh when an operand lies on several devices, when a result is asked for there, when it names a mesh
+itself (`shard_map`, sharding constraints), or when a function of `jit` is called while a mesh is the current one. Operands that
+were not placed on purpose are then copied to every device; results lie as they were asked for, else as the partitioner chose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from purax import errors
+from purax import errors, events
 from purax.core.ir import Jaxpr
 from purax.core.verify import inner_jaxprs
 from purax.pipeline import debug
 from purax.pipeline.compile import Compilation, compile_jaxpr
+from purax.pipeline.standing import StandIn, settle
 from purax.runtime import client
 from purax.runtime.transfer import device_put
-from purax.sharding import Mesh, NamedSharding, PartitionSpec, current_mesh, placement_of, spread_of
+from purax.sharding import (
+    AbstractMesh,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    Placement,
+    current_mesh,
+    get_abstract_mesh,
+    placement_of,
+    running_mesh,
+    spread_of,
+)
 
-__all__ = ["Plan", "call", "elsewhere", "mesh_of", "plan"]
+__all__ = ["Asked", "Plan", "call", "common_placement", "context_mesh", "elsewhere", "mesh_of", "plan"]
 
 
 class Plan:
@@ -38,6 +50,14 @@ class Plan:
     def __init__(self, jaxpr: Jaxpr, name: str, placements: tuple[Any, ...], how: Compilation) -> None:
         self.jaxpr, self.name, self.placements, self.how = jaxpr, name, placements, how
         self.executable: Any = None
+
+    @property
+    def devices(self) -> tuple[Any, ...] | None:
+        """The devices that it runs on; None where only meshes without devices say it."""
+        if self.how.placement is None:
+            return (client.default_device(),)
+        devices = self.how.placement.devices
+        return None if isinstance(devices[0], StandIn) else devices
 
     def compiled(self) -> Any:
         """The executable; made on first use."""
@@ -60,7 +80,7 @@ class Plan:
         return outs
 
 
-def call(jaxpr: Jaxpr, name: str, arrays: Sequence[Any]) -> tuple[Any, ...]:
+def call(jaxpr: Jaxpr, name: str, arrays: Sequence[Any], within: bool = False) -> tuple[Any, ...]:
     """Run a program where its operands live.
 
     Parameters
@@ -68,17 +88,21 @@ def call(jaxpr: Jaxpr, name: str, arrays: Sequence[Any]) -> tuple[Any, ...]:
     jaxpr : Jaxpr
     name : str
     arrays : sequence of Array
+    within : bool
+        On the devices of the current mesh, if there is one.
 
     Returns
     -------
     tuple of Array
     """
-    return plan(jaxpr, name, tuple([x._placement for x in arrays])).call(arrays)
+    context = context_mesh() if within else None
+    return plan(jaxpr, name, tuple([x._placement for x in arrays]), context=context).call(arrays)
 
 
 def plan(
     jaxpr: Jaxpr, name: str, placements: tuple[Any, ...], donated: tuple[bool, ...] = (), out_placements: tuple[Any, ...] = (),
-    options: tuple[Any, ...] = (),
+    options: tuple[Any, ...] = (), context: Mesh | None = None, devices: tuple[Any, ...] | str | None = None,
+    labels: Callable[[], Sequence[str]] | None = None,
 ) -> Plan:  # fmt: skip
     """How a program runs on operands with these placements; remembered on the program.
 
@@ -86,12 +110,19 @@ def plan(
     ----------
     jaxpr : Jaxpr
         Its constants are inputs.
-    placements : tuple of Placement or None
-        One per input.
+    placements : tuple of Placement, NamedSharding or None
+        One per input; shardings over meshes without devices among them.
     donated : tuple of bool
-    out_placements : tuple of Placement or None
+    out_placements : tuple of Placement, NamedSharding or None
         Where results are wanted.
     options : tuple of (flag, value)
+    context : Mesh, optional
+        The program runs on its devices. Otherwise the current mesh is one that meshes without devices may stand for.
+    devices : tuple of Device, or str, optional
+        What meshes without devices stand for where nothing else tells; the name of a platform if that does not matter, as the
+        program is not run.
+    labels : callable, optional
+        Gives the names of the inputs, for messages.
     name : str
         Of the function, for messages.
 
@@ -102,31 +133,40 @@ def plan(
     Raises
     ------
     ValueError
-        Operands or results are committed to different devices.
+        Operands or results are committed to different devices, or no devices are known.
     """
-    default, mesh = client.default_placement(), ambient()
-    key = ("plan", placements, donated, out_placements, options, default, mesh)
+    default = client.default_placement()
+    key = ("plan", placements, donated, out_placements, options, default, context, current_mesh(), devices)
     found = jaxpr.derived.get(key)
     if found is None:
-        found = _plan(jaxpr, name, placements, donated, out_placements, options, default, mesh)
+        if events.wanted() and labels is not None:
+            _tell_of_others(jaxpr, name, placements, labels)
+        found = _plan(jaxpr, name, placements, donated, out_placements, options, default, context, devices, labels)
         found = jaxpr.derived.setdefault(key, found)
     return found
 
 
 def _plan(
-    jaxpr: Jaxpr, name: str, placements: Any, donated: Any, out_placements: Any, options: Any, default: Any,
-    around: Mesh | None,
+    jaxpr: Jaxpr, name: str, placements: Any, donated: Any, out_placements: Any, options: Any, default: Any, context: Any,
+    devices: Any, labels: Any,
 ) -> Plan:  # fmt: skip
-    meshes = [
-        p.sharding.mesh for p in (*placements, *out_placements) if p is not None and type(p.sharding) is NamedSharding
-    ]
     held = mesh_of(jaxpr)
-    if held is not None:
-        meshes.append(held)
-    elif around is not None and not meshes and not any(p is not None and p.committed for p in placements):
-        meshes.append(around)
-    chosen = common_placement(name, placements, out_placements, meshes) or default
+    asked = Asked(name, placements, out_placements, held, context, labels)
+    meshes = asked.meshes()
+    chosen = common_placement(asked)
+    abstract = asked.abstract()
+    if abstract:
+        now = context_mesh(entered=True)
+        if not meshes and now is not None and now.size == abstract[0].size and (chosen is None or not chosen.committed):
+            meshes = [now]
+        settled = settle(abstract, chosen, meshes, devices)
+        meshes = meshes or [settled(abstract[0])]
+        placements, out_placements = [
+            tuple([placement_of(p.update(mesh=settled(p.mesh))) if type(p) is NamedSharding else p for p in ps])
+            for ps in (placements, out_placements)
+        ]
     if not meshes:
+        chosen = chosen or default
         outs = () if chosen is None else (chosen,) * len(jaxpr.outvars)
         return Plan(jaxpr, name, (chosen,) * len(placements), Compilation(chosen, donated, (), outs, options))
     mesh = meshes[0]
@@ -160,42 +200,119 @@ def _typed(jaxpr: Jaxpr, meshes: Sequence[Mesh], wanted: tuple[Any, ...]) -> tup
     return tuple(places)
 
 
-def elsewhere(jaxpr: Jaxpr, arrays: Sequence[Any]) -> bool:
-    """Whether a program on these arrays runs elsewhere than on the default device."""
+def _tell_of_others(jaxpr: Jaxpr, name: str, placements: Sequence[Any], labels: Callable[[], Sequence[str]]) -> None:
+    """Tell who listens that a known program is to run on operands that lie elsewhere."""
+    known = [key[1] for key in jaxpr.derived if type(key) is tuple and key[0] == "plan"]
+    if known:
+        told = zip(labels(), placements, known[-1], strict=True)
+        text = "; ".join(
+            [f"{label}: now {_where(new)} and before {_where(old)}" for label, new, old in told if new is not old]
+        )
+        events.emit(events.CacheMiss(name, "different placements", None, text or "the current mesh", "plan"))
+
+
+def _where(place: Any) -> str:
+    return "anywhere" if place is None else str(place.sharding if isinstance(place, Placement) else place)
+
+
+def context_mesh(entered: bool = False) -> Mesh | None:
+    """The mesh of `set_mesh`, or None; in the axes of `use_abstract_mesh`, if there are such.
+
+    With `entered`, that of ``with mesh:``, too.
+    """
+    mesh = current_mesh() if entered else running_mesh()
+    if mesh is None:
+        return None
+    axes = get_abstract_mesh()
+    if axes.size != mesh.size or axes.shape_tuple == mesh.shape_tuple:
+        return mesh
+    return Mesh(mesh.devices.reshape(axes.axis_sizes), axes.axis_names, axes.axis_types)
+
+
+def elsewhere(jaxpr: Jaxpr, arrays: Sequence[Any], entered: bool = False) -> bool:
+    """Whether a program on these arrays runs elsewhere than on the default device; `entered` as in `context_mesh`."""
     for x in arrays:
         if x._placement is not None:
             return True
-    return client.default_placement() is not None or mesh_of(jaxpr) is not None or ambient() is not None
+    within = current_mesh() if entered else running_mesh()
+    return within is not None or client.default_placement() is not None or mesh_of(jaxpr) is not None
 
 
-def ambient() -> Mesh | None:
-    """The current mesh if it has explicit axes: programs on values that were not placed on purpose then run over it."""
-    mesh = current_mesh()
-    return mesh if mesh is not None and mesh.explicit_axes else None
-
-
-def mesh_of(jaxpr: Jaxpr) -> Mesh | None:
-    """The mesh that a program names, if it does."""
+def mesh_of(jaxpr: Jaxpr) -> Mesh | AbstractMesh | None:
+    """The mesh that a program names, if it does: one with devices if there is such."""
     try:
         return jaxpr.derived["mesh"]
     except KeyError:
         pass
     found = None
     for eqn in jaxpr.eqns:
-        mesh = eqn.params.get("mesh")
-        if isinstance(mesh, Mesh):
-            found = mesh
-            break
-        found = next(filter(None, map(mesh_of, inner_jaxprs(eqn.params))), None)
-        if found is not None:
+        named = [eqn.params.get("mesh"), *map(mesh_of, inner_jaxprs(eqn.params))]
+        for mesh in named:
+            if isinstance(mesh, (Mesh, AbstractMesh)) and (found is None or isinstance(mesh, Mesh)):
+                found = mesh
+        if isinstance(found, Mesh):
             break
     jaxpr.derived["mesh"] = found
     return found
 
 
-def common_placement(
-    name: str, placements: Sequence[Any], out_placements: Sequence[Any] = (), meshes: Sequence[Mesh] = ()
-) -> Any:
+class Asked:
+    """What a computation is asked to run on, and by whom.
+
+    Parameters
+    ----------
+    name : str
+        Of the function.
+    placements, out_placements : sequence of Placement, NamedSharding or None
+        Of operands and results.
+    held : Mesh, AbstractMesh or None
+        That the program names.
+    context : Mesh or None
+        The current one.
+    labels : callable, optional
+        Gives the names of the operands.
+    """
+
+    def __init__(
+        self, name: str, placements: Sequence[Any], out_placements: Sequence[Any] = (), held: Any = None, context: Any = None,
+        labels: Callable[[], Sequence[str]] | None = None,
+    ) -> None:  # fmt: skip
+        self.name, self.placements, self.out_placements = name, placements, out_placements
+        self.held, self.context, self.labels = held, context, labels
+
+    def meshes(self) -> list[Mesh]:
+        """The meshes with devices; the first is that of the results."""
+        found = [] if self.context is None else [self.context]
+        for p in (*self.placements, *self.out_placements):
+            if isinstance(p, Placement) and type(p.sharding) is NamedSharding:
+                found.append(p.sharding.mesh)
+        return [*found, self.held] if isinstance(self.held, Mesh) else found
+
+    def abstract(self) -> list[AbstractMesh]:
+        """The meshes without devices."""
+        found = [p.mesh for p in (*self.placements, *self.out_placements) if type(p) is NamedSharding]
+        return [*found, self.held] if isinstance(self.held, AbstractMesh) else found
+
+    def places(self) -> list[tuple[Placement, str, int]]:
+        """Where it is to run, who says so, and the number among these."""
+        found = [(p, "in", i) for i, p in enumerate(self.placements)]
+        found += [(p, "out", i) for i, p in enumerate(self.out_placements)]
+        for kind, mesh in (("program", self.held), ("context", self.context)):
+            if isinstance(mesh, Mesh):
+                found.append((placement_of(NamedSharding(mesh, PartitionSpec())), kind, 0))
+        return [(p, kind, i) for p, kind, i in found if isinstance(p, Placement)]
+
+    def told(self, placement: Placement, kind: str, number: int) -> str:
+        """Who asks for a placement, in words."""
+        ids = f"device ids {[d.id for d in placement.devices]} on platform {placement.devices[0].platform.upper()}"
+        if kind == "in":
+            names = self.labels() if self.labels is not None else [f"operand {i}" for i in range(len(self.placements))]
+            return f"{names[number]} with {ids}"
+        who = {"out": "explicit output sharding", "program": "a mesh inside of it", "context": "the context mesh"}
+        return f"{who[kind]} with {ids}"
+
+
+def common_placement(asked: Asked) -> Placement | None:
     """Where a computation runs: the one set of devices that the user asked for, else a placement that nobody asked for, or None.
 
     Raises
@@ -203,21 +320,20 @@ def common_placement(
     ValueError
         There are several.
     """
-    chosen = None
-    loose = None
-    devices: tuple[Any, ...] | None = None
-    wanted = [p for p in (*placements, *out_placements) if p is not None]
-    for placement in [*wanted, *[placement_of(NamedSharding(mesh, PartitionSpec())) for mesh in meshes]]:
+    chosen, loose = None, None
+    for found in asked.places():
+        placement = found[0]
         if not placement.committed:
             loose = loose or placement
         elif chosen is None:
-            chosen, devices = placement, placement.devices
-        elif placement.devices != devices and set(placement.devices) != set(devices or ()):
+            chosen = found
+        elif placement.devices != chosen[0].devices and set(placement.devices) != set(chosen[0].devices):
+            of = "jitted computation" if asked.labels is not None else asked.name
             raise ValueError(
                 errors.explain(
-                    f"Received incompatible devices for {name}: operands are committed to {list(devices or ())} and {list(placement.devices)}.",
-                    "An operation runs on one set of devices, and purax does not move arrays that were placed on purpose.",
-                    "move one of them: purax.device_put(x, device).",
+                    f"Received incompatible devices for {of}. Got {asked.told(*chosen)} and {asked.told(*found)}",
+                    "A computation runs on one set of devices, and arrays that were placed on purpose are not moved",
+                    "move one of them: purax.device_put(x, device)",
                 )
             )
-    return chosen or loose
+    return loose if chosen is None else chosen[0]

@@ -15,7 +15,9 @@ from purax.lowering.module import strip_locations
 from purax.pipeline.compile import compile_lowered, lower_jaxpr
 from purax.pipeline.evaluate import as_array
 from purax.pipeline.placed import Plan
+from purax.runtime import client
 from purax.runtime.executable import unoptimized_hlo
+from purax.sharding import SingleDeviceSharding
 
 __all__ = ["ArgInfo", "Compiled", "Lowered", "Traced"]
 
@@ -69,8 +71,13 @@ class Traced:
 
     @property
     def in_tree(self) -> Any:
-        """Structure of `(args, kwargs)`."""
-        return self._call.treedef
+        """Structure of `(args, kwargs)`, without static arguments."""
+        call = self._call
+        if not call.statics:
+            return call.treedef
+        static = {where for where, _ in call.statics}
+        args, kwargs = call.treedef.unflatten(range(call.treedef.num_leaves))
+        return tree.structure((tuple([a for i, a in enumerate(args) if i not in static]), kwargs))
 
     @property
     def out_tree(self) -> Any:
@@ -84,7 +91,7 @@ class Traced:
         donated = call.donated or (False,) * len(self.in_avals)
         infos = [ArgInfo(a, d) for a, d in zip(self.in_avals, donated, strict=True)]
         zeros = [(i, ArgInfo(aval_of(x), False)) for i, x in call.zeros]
-        return call.treedef.unflatten(_put_back(infos, zeros))
+        return self.in_tree.unflatten(_put_back(infos, zeros))
 
     @property
     def out_info(self) -> Any:
@@ -95,10 +102,25 @@ class Traced:
     out_avals = property(lambda self: self.jaxpr.out_avals)
     effects = property(lambda self: self.jaxpr.effects)
 
-    def lower(self, **_: Any) -> Lowered:
-        """Write the program as StableHLO."""
-        plan = self._function.plan(self._call, self._program)
-        return Lowered(self, lower_jaxpr(self._program.jaxpr, self.fun_name, plan.how), plan)
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None, **_: Any) -> Lowered:
+        """Write the program as StableHLO.
+
+        Parameters
+        ----------
+        lowering_platforms : sequence of str, optional
+            The platform that it is for (`cpu`, `cuda`, `rocm`, `tpu`; the first of them): that of the devices by default.
+            Needed where shardings over meshes without devices are all that is known of these.
+        **_
+            Other named arguments are without effect.
+
+        Raises
+        ------
+        ValueError
+            No devices and no platform are known, or arguments lie on different devices.
+        """
+        platform = lowering_platforms[0] if lowering_platforms else None
+        plan = self._function.plan(self._call, self._program, platform)
+        return Lowered(self, lower_jaxpr(self._program.jaxpr, self.fun_name, plan.how, platform), plan)
 
 
 class _Text(str):
@@ -145,14 +167,50 @@ class Lowered:
         """The compiler's estimate of work (compiles the program)."""
         return self.compile().cost_analysis()
 
-    def compile(self, compiler_options: Any = None) -> Compiled:
-        """Compile for the devices of the arguments."""
-        how = self._plan.how
+    def compile(self, compiler_options: Any = None, *, device_assignment: Sequence[Any] | None = None) -> Compiled:
+        """Compile for the devices of the arguments.
+
+        Parameters
+        ----------
+        compiler_options : dict, optional
+            Options of XLA.
+        device_assignment : sequence of Device, optional
+            What meshes without devices stand for, where nothing else tells.
+
+        Returns
+        -------
+        Compiled
+
+        Raises
+        ------
+        RuntimeError
+            Only meshes without devices say where it runs, and `device_assignment` is not given.
+        ValueError
+            `device_assignment` differs from the devices of the arguments, or has not as many devices as meshes have.
+        """
+        traced, plan = self._traced, self._plan
+        if plan.devices is None:
+            if device_assignment is None:
+                raise RuntimeError(
+                    "device_assignment cannot be `None` during compilation when only AbstractMesh says where the program runs. Please pass "
+                    "a tuple of devices to `.compile(device_assignment=)`"
+                )
+            size = plan.how.mesh.size
+            if len(device_assignment) != size:
+                raise ValueError(
+                    f"The size of abstract mesh {size} in {plan.how.mesh.abstract_mesh} must match the length of device assignment: {len(device_assignment)}"
+                )
+            plan = traced._function.plan(traced._call, traced._program, tuple(device_assignment))
+        elif device_assignment is not None and tuple(device_assignment) != plan.devices:
+            raise ValueError(
+                "device_assignment passed to `.compile` must match the device_assignment calculated from array shardings and out_shardings. "
+                f"Got {[d.id for d in device_assignment]} passed to `.compile`, and {[d.id for d in plan.devices]} from arguments and results"
+            )
+        how = plan.how
         if compiler_options:
             how = how.with_options(compiler_options)
-        traced = self._traced
         executable = compile_lowered(self._lowered, traced.fun_name, traced.jaxpr.out_avals, how)
-        return Compiled(traced, executable, self._plan)
+        return Compiled(traced, executable, plan)
 
 
 class Compiled:
@@ -164,7 +222,27 @@ class Compiled:
     in_tree = property(lambda self: self._traced.in_tree)
     out_tree = property(lambda self: self._traced.out_tree)
     args_info = property(lambda self: self._traced.args_info)
-    out_info = property(lambda self: self._traced.out_info)
+
+    @property
+    def input_shardings(self) -> Any:
+        """Where the arguments are expected, in the structure of `(args, kwargs)`; others are moved there."""
+        traced = self._traced
+        first = len(traced._program.consts)
+        found = [_sharding(p) for p in self._plan.placements[first : first + len(traced._call.leaves)]]
+        return traced.in_tree.unflatten(_put_back(found, [(i, None) for i, _ in traced._call.zeros]))
+
+    @property
+    def output_shardings(self) -> Any:
+        """How the results lie, in the structure of the output."""
+        places = self._executable.out_placements
+        return self._traced._program.unflatten([_sharding(p) for p in places])
+
+    @property
+    def out_info(self) -> Any:
+        """Types of the output and how it lies, in its structure."""
+        found = zip(self._traced.jaxpr.out_avals, self._executable.out_placements, strict=True)
+        return self._traced._program.unflatten([_struct(a, _sharding(p)) for a, p in found])
+
     in_avals = property(lambda self: self._traced.in_avals)
     out_avals = property(lambda self: self._traced.out_avals)
     donate_argnums = property(lambda self: tuple(i for i, d in enumerate(self._traced._call.donated) if d))
@@ -186,7 +264,7 @@ class Compiled:
         return self._executable
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the program.
+        """Run the program; static arguments are part of it, and are not given.
 
         Raises
         ------
@@ -194,15 +272,13 @@ class Compiled:
             The structure, shapes or dtypes differ from what was compiled.
         """
         traced = self._traced
-        dynamic_args, dynamic_kwargs = args, kwargs
-        statics = {where for where, _ in traced._call.statics}
-        if statics:
-            dynamic_args = tuple(None if i in statics else a for i, a in enumerate(args))
-            dynamic_kwargs = {n: v for n, v in kwargs.items() if n not in statics}
-        leaves, treedef = tree.flatten((dynamic_args, dynamic_kwargs))
+        leaves, treedef = tree.flatten((args, kwargs))
         if treedef != traced.in_tree:
+            dynamic = f" without the static arguments {[w for w, _ in traced._call.statics]}" * bool(
+                traced._call.statics
+            )
             raise TypeError(
-                f"Function compiled with input pytree does not match the input pytree it was called with: compiled for {traced.in_tree}, called with {treedef}."
+                f"Function compiled with input pytree does not match the input pytree it was called with: compiled for {traced.in_tree}{dynamic}, called with {treedef}."
             )
         for x in leaves:
             if isinstance(x, Tracer):
@@ -237,3 +313,7 @@ def _put_back(values: list[Any], others: list[tuple[int, Any]]) -> list[Any]:
 def _struct(aval: Any, sharding: Any) -> ShapeDtypeStruct:
     known = ShapeDtypeStruct.of(aval)
     return known if sharding is None else known.update(sharding=sharding)
+
+
+def _sharding(placement: Any) -> Any:
+    return SingleDeviceSharding(client.default_device()) if placement is None else placement.sharding

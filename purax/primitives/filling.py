@@ -23,7 +23,7 @@ from purax.core.aval import array_aval
 from purax.core.dims import Dim
 from purax.core.hooks import hooks
 from purax.core.primitive import Primitive
-from purax.core.trace import aval_of
+from purax.core.trace import Tracer, aval_of
 from purax.lazy import lazy
 from purax.runtime.array import wrap_host
 
@@ -184,7 +184,7 @@ def _fill_of(value: Any, dtype: Any, weak: bool) -> Any:
 
 def _placed(x: Any, sharding: Any) -> Any:
     """`x` on the devices of `sharding`, if one is asked for."""
-    return x if sharding is None else transfer.device_put(x, sharding)
+    return x if sharding is None or isinstance(x, Tracer) else transfer.device_put(x, sharding)
 
 
 def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None) -> Any:
@@ -222,6 +222,8 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sha
     result = (
         _own(fill) if not sizes else shape_module.broadcast_in_dim_p.bind1(fill, shape=sizes, broadcast_dimensions=())
     )
+    if sharding is None and shape is None and type(x) is hooks.array_type and x.committed:
+        sharding = x.sharding
     return _placed(result, sharding)
 
 

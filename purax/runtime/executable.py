@@ -77,7 +77,7 @@ class Executable:
             self.run = _direct(raw.execute_sharded, handlers)
 
     def call(self, arrays: Sequence[Array]) -> list[Array]:
-        """Run on arrays that lie on the devices of the program; donated ones are gone afterwards.
+        """Run on arrays that lie on the devices of the program; donated ones whose memory the results took over are gone afterwards.
 
         Raises
         ------
@@ -94,9 +94,10 @@ class Executable:
                         "pass a copy (x.copy()) as one of the two.",
                     )
                 )
-        for index in self.donate:
-            arrays[index].donate(self.name or "a compiled function")
         results = self.run(given)
+        for index in self.donate:
+            if given[index].is_deleted():
+                arrays[index].donate(self.name or "a compiled function")
         return [
             wrap_placed(aval, buffer, place)
             for aval, buffer, place in zip(self.out_avals, results, self.out_placements, strict=True)

@@ -133,9 +133,13 @@ def to_placement(target: Any, committed: bool = True) -> Placement | None:
     """
     if target is None or isinstance(target, Placement):
         return target
+    mesh = current_mesh()
+    if isinstance(target, NamedSharding) and target.is_abstract and mesh is not None:
+        if mesh.shape_tuple != target.mesh.shape_tuple:
+            raise ValueError(f"{target} has no devices, and the current mesh has other axes: {mesh}.")
+        target = NamedSharding(mesh, target.spec)
     if isinstance(target, Sharding):
         return placement_of(target, committed)
-    mesh = current_mesh()
     if isinstance(target, PartitionSpec) and mesh is not None:
         return placement_of(NamedSharding(mesh, target), committed)
     if isinstance(target, str):

@@ -7,12 +7,14 @@ from typing import Any
 
 from purax.lazy import lazy
 from purax.sharding.mesh import (
+    AbstractDevice,
     AbstractMesh,
     AxisType,
     Mesh,
     current_mesh,
     get_abstract_mesh,
     get_mesh,
+    running_mesh,
     set_mesh,
     use_abstract_mesh,
     use_mesh,
@@ -23,6 +25,7 @@ from purax.sharding.spec import ManualAxisType, P, PartitionSpec
 from purax.sharding.spread import Spread, spread_of, uncut
 
 __all__ = [
+    "AbstractDevice",
     "AbstractMesh",
     "AxisType",
     "ManualAxisType",
@@ -39,6 +42,7 @@ __all__ = [
     "get_mesh",
     "make_single_device_sharding",
     "placement_of",
+    "running_mesh",
     "set_mesh",
     "spread_of",
     "uncut",

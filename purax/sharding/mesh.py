@@ -10,26 +10,20 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from typing import Any, Self
+from typing import Any, NamedTuple, NoReturn, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from purax.core.trace import current as _current_trace
 from purax.lazy import lazy
 
 _client = lazy("purax.runtime.client")  # which knows the devices, and imports this module
 
 __all__ = [
-    "AbstractMesh",
-    "AxisType",
-    "Mesh",
-    "current_mesh",
-    "get_abstract_mesh",
-    "get_mesh",
-    "set_mesh",
-    "use_abstract_mesh",
-    "use_mesh",
-]
+    "AbstractDevice", "AbstractMesh", "AxisType", "Mesh", "current_mesh", "get_abstract_mesh", "get_mesh", "running_mesh",
+    "set_mesh", "use_abstract_mesh", "use_mesh", "watchers",
+]  # fmt: skip
 
 
 class AxisType(enum.Enum):
@@ -103,7 +97,7 @@ class _Axes:
 
     def sdy_text(self) -> str:
         """The body of the Shardy mesh, such as ``<["x"=2, "y"=4]>``; a program numbers its devices as the grid does."""
-        axes = ", ".join(f"{axis_text(name)}={size}" for name, size in self.shape.items())
+        axes = ", ".join(f"{axis_text(name)}={size}" for name, size in self.shape_tuple)
         return f"<[{axes}]>"
 
     def __str__(self) -> str:
@@ -117,8 +111,16 @@ class _Axes:
         )
 
 
+class AbstractDevice(NamedTuple):
+    """A kind of device, for meshes without devices."""
+
+    device_kind: str
+    num_cores: int | None
+    platform: str
+
+
 class AbstractMesh(_Axes):
-    """Names and sizes of a mesh, without devices.
+    """Names and sizes of a mesh, without devices: programs that name it run on any devices of that number.
 
     Parameters
     ----------
@@ -126,30 +128,33 @@ class AbstractMesh(_Axes):
     axis_names : tuple of str
     axis_types : tuple of AxisType, optional
         All `AxisType.Auto` by default.
-    abstract_device : optional
-        Without effect: programs are compiled for the devices that they run on.
+    abstract_device : AbstractDevice, optional
+        What the devices are; programs that have no others are lowered for its platform.
     """
 
-    __slots__ = ("axis_names", "axis_sizes", "axis_types")
+    __slots__ = ("abstract_device", "axis_names", "axis_sizes", "axis_types")
 
     def __init__(
         self, axis_sizes: Sequence[int], axis_names: Any, axis_types: Any = None, *, abstract_device: Any = None
     ) -> None:
-        del abstract_device
         self.axis_sizes = tuple(axis_sizes)
         self.axis_names, self.axis_types = _checked_axes(self.axis_sizes, axis_names, axis_types)
+        self.abstract_device: AbstractDevice | None = abstract_device
 
     @property
     def abstract_mesh(self) -> AbstractMesh:
         """The mesh itself."""
         return self
 
-    def update(self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None) -> AbstractMesh:
-        """A copy with other sizes, names or types."""
+    def update(
+        self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None, **other: Any
+    ) -> AbstractMesh:
+        """A copy with other sizes, names, types or `abstract_device`."""
         return AbstractMesh(
             self.axis_sizes if axis_sizes is None else axis_sizes,
             self.axis_names if axis_names is None else axis_names,
             self.axis_types if axis_types is None else axis_types,
+            **{"abstract_device": self.abstract_device, **other},
         )
 
     def update_axis_types(self, name_to_type: dict[Any, AxisType]) -> AbstractMesh:
@@ -157,13 +162,24 @@ class AbstractMesh(_Axes):
         kinds = zip(self.axis_names, self.axis_types, strict=True)
         return self.update(axis_types=tuple(name_to_type.get(name, kind) for name, kind in kinds))
 
+    def _refuse(self) -> NoReturn:
+        raise ValueError(f"{self} stands for the axes of a mesh, and has no devices: use a Mesh for that.")
+
     @property
-    def abstract_device(self) -> None:
-        """The kind of device that the mesh is for: not known."""
-        return None
+    def devices(self) -> NoReturn:
+        """None: raises ValueError, as all that asks for devices."""
+        self._refuse()
+
+    device_ids = is_multi_process = local_devices = local_mesh = devices
+
+    def __enter__(self) -> NoReturn:
+        self._refuse()
+
+    def __exit__(self, *exc: object) -> None:
+        self._refuse()
 
     def _key(self) -> tuple[Any, ...]:
-        return self.axis_sizes, self.axis_names, self.axis_types
+        return self.axis_sizes, self.axis_names, self.axis_types, self.abstract_device
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AbstractMesh) and self._key() == other._key()
@@ -190,11 +206,13 @@ class Mesh(_Axes):
 
     Notes
     -----
-    Meshes of the same devices, names and types are one object. ``with mesh:`` makes it the current one.
+    Meshes of the same devices, names and types are one object. ``with mesh:`` makes it the current one, as far as the meaning of
+    specs goes; `set_mesh` lets functions run on its devices, too.
     """
 
-    __slots__ = ("__weakref__", "_hash", "axis_names", "axis_types", "devices")
+    __slots__ = ("__weakref__", "_axes", "_hash", "axis_names", "axis_types", "devices")
     devices: np.ndarray
+    _axes: AbstractMesh
     _hash: int
 
     def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Self:
@@ -235,7 +253,11 @@ class Mesh(_Axes):
     @property
     def abstract_mesh(self) -> AbstractMesh:
         """Names and sizes alone."""
-        return _abstract(self.devices.shape, self.axis_names, self.axis_types)
+        try:
+            return self._axes
+        except AttributeError:
+            self._axes = AbstractMesh(self.devices.shape, self.axis_names, self.axis_types)
+            return self._axes
 
     @property
     def local_mesh(self) -> Mesh:
@@ -253,13 +275,25 @@ class Mesh(_Axes):
         )
 
     def __enter__(self) -> Mesh:
-        _entered.set((*_entered.get(), _current.set(self)))
+        _entered.set((*_entered.get(), _current.set(None if self.empty else self)))
+        _watched(1)
         return self
 
     def __exit__(self, *exc: object) -> None:
         *outer, token = _entered.get()
         _entered.set(tuple(outer))
         _current.reset(token)
+        _watched(-1)
+
+    def __call__(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        """`fun` within ``with mesh:``, so that a mesh is a decorator."""
+
+        @functools.wraps(fun)
+        def within(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return fun(*args, **kwargs)
+
+        return within
 
     def __reduce__(self) -> Any:
         return _restored, (list(map(named, self.devices.flat)), self.devices.shape, self.axis_names, self.axis_types)
@@ -313,98 +347,142 @@ def axis_text(name: Any) -> str:
     return f'"{"".join(letters)}"'
 
 
-@functools.lru_cache(maxsize=1024)
-def _abstract(sizes: Any, names: Any, types: Any) -> AbstractMesh:
-    return AbstractMesh(sizes, names, types)
-
-
 _MESHES: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 _current: ContextVar[Mesh | None] = ContextVar("purax_mesh", default=None)
 # Tokens of the open `with mesh:` blocks: here and not in the mesh, which several threads may enter.
 _entered: ContextVar[tuple[Token[Mesh | None], ...]] = ContextVar("purax_entered_meshes", default=())
 
 
+_running: ContextVar[Mesh | None] = ContextVar("purax_running_mesh", default=None)
+_abstract: ContextVar[AbstractMesh | None] = ContextVar("purax_abstract_mesh", default=None)
+watchers: list[Callable[[int], None]] = []
+"""Told of each mesh that becomes current (1) or is so no longer (-1), in any thread."""
+
+
+def _watched(by: int) -> None:
+    for tell in watchers:
+        tell(by)
+
+
 def current_mesh() -> Mesh | None:
-    """The mesh of the innermost ``with mesh:`` or `set_mesh`, or None."""
+    """The mesh of the innermost ``with mesh:`` or `set_mesh`, or None: what specs mean."""
     return _current.get()
 
 
+def running_mesh() -> Mesh | None:
+    """The mesh of the innermost `set_mesh`, or None: what functions of `jit` run on."""
+    return _running.get()
+
+
 def get_mesh() -> Mesh:
-    """The current mesh; an empty one when none is set."""
-    return _current.get() or Mesh(np.empty((), dtype=object)[None][:0], ("_",))
+    """The current mesh; an empty one when none is set.
+
+    Raises
+    ------
+    ValueError
+        Within a program that is being traced, which may run on other devices: use `get_abstract_mesh`.
+    """
+    if _current_trace.get() is not None:
+        raise ValueError(
+            "`get_mesh` can only be used outside of `jit` and other transformations: programs do not depend on devices. "
+            "Use `purax.sharding.get_abstract_mesh()`, which has the names and sizes of the axes."
+        )
+    return _current.get() or Mesh(np.empty((), dtype=object), ())
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """Names, sizes and types of the axes of the current mesh; a mesh without axes when none is set."""
-    mesh = _abstract_mesh.get() or _current.get()
-    return _EMPTY if mesh is None else mesh.abstract_mesh
-
-
-_abstract_mesh: ContextVar[AbstractMesh | None] = ContextVar("purax_abstract_mesh", default=None)
-
-
-@contextmanager
-def use_abstract_mesh(mesh: AbstractMesh) -> Iterator[AbstractMesh]:
-    """Make `mesh` what `get_abstract_mesh` gives within a ``with`` statement; the devices stay those of the current mesh.
-
-    Parameters
-    ----------
-    mesh : AbstractMesh
-
-    Yields
-    ------
-    AbstractMesh
-    """
-    token = _abstract_mesh.set(mesh)
-    try:
-        yield mesh
-    finally:
-        _abstract_mesh.reset(token)
-
-
-watchers: list[
-    Callable[[int], None]
-] = []  # told when a mesh with explicit axes becomes the current one, and when it ends
-
-
-def _tell(mesh: Mesh, by: int) -> None:
-    if mesh.explicit_axes:
-        for watcher in watchers:
-            watcher(by)
+    """Names and sizes of the current mesh, or those of `use_abstract_mesh`; a mesh without axes when none is set."""
+    abstract = _abstract.get()
+    if abstract is not None:
+        return abstract
+    mesh = _current.get()
+    return _NO_MESH if mesh is None else mesh.abstract_mesh
 
 
 class set_mesh:
     """Make a mesh the current one: at once, and until the end of the block when used in a ``with`` statement.
 
+    Functions made by `jit` run on the devices of the current mesh.
+
     Parameters
     ----------
-    mesh : Mesh
+    mesh : Mesh or None
+
+    Raises
+    ------
+    ValueError
+        It is no Mesh, or a function is being traced.
     """
 
-    def __init__(self, mesh: Mesh) -> None:
-        if not isinstance(mesh, Mesh):
-            raise ValueError(f"set_mesh takes a Mesh with devices, got {mesh!r} of type {type(mesh).__name__}")
+    def __init__(self, mesh: Mesh | None) -> None:
+        if mesh is not None and not isinstance(mesh, Mesh):
+            raise ValueError(
+                f"set_mesh: Expected mesh of type `jax.sharding.Mesh`. Got {type(mesh).__name__}: {mesh!r}"
+            )
+        if _current_trace.get() is not None:
+            raise ValueError("`set_mesh` can only be used outside of `jit` and other transformations.")
         self._mesh = mesh
-        self._token, self._abstract = _current.set(mesh), _abstract_mesh.set(None)
-        _tell(mesh, 1)
+        chosen = None if mesh is None or mesh.empty else mesh
+        self._tokens = _current.set(chosen), _running.set(chosen), _abstract.set(None)
+        _watched(1)
 
-    def __enter__(self) -> Mesh:
+    def __enter__(self) -> Mesh | None:
         return self._mesh
 
     def __exit__(self, *exc: object) -> None:
-        _current.reset(self._token)
-        _abstract_mesh.reset(self._abstract)
-        _tell(self._mesh, -1)
+        for variable, token in zip((_current, _running, _abstract), self._tokens, strict=True):
+            variable.reset(token)  # type: ignore[arg-type]
+        _watched(-1)
 
 
 @contextmanager
 def use_mesh(mesh: Mesh) -> Iterator[Mesh]:
     """Make a mesh the current one within a ``with`` statement."""
-    token = _current.set(mesh)
-    try:
+    with set_mesh(mesh):
         yield mesh
-    finally:
-        _current.reset(token)
+
+
+class use_abstract_mesh:
+    """Within a ``with`` statement, let specs mean the axes of a mesh without devices.
+
+    Parameters
+    ----------
+    mesh : AbstractMesh
+
+    Raises
+    ------
+    ValueError
+        It is none, or has another number of devices than the current one.
+    """
+
+    def __init__(self, mesh: AbstractMesh) -> None:
+        if not isinstance(mesh, AbstractMesh):
+            raise ValueError(
+                f"Expected mesh of type `jax.sharding.AbstractMesh`. Got type: {type(mesh).__name__}; that of a Mesh is its `abstract_mesh`."
+            )
+        self._mesh = mesh
+
+    def __enter__(self) -> AbstractMesh:
+        outer = get_abstract_mesh()
+        if not (outer.empty or self._mesh.empty) and outer.size != self._mesh.size:
+            raise ValueError(
+                f"use_abstract_mesh cannot change the size of the mesh. Got new mesh: {self._mesh} with size={self._mesh.size} and prev "
+                f"mesh: {outer} with size={outer.size}"
+            )
+        _entered_abstract.set((*_entered_abstract.get(), _abstract.set(self._mesh)))
+        _watched(1)
+        return self._mesh
+
+    def __exit__(self, *exc: object) -> None:
+        *outer, token = _entered_abstract.get()
+        _entered_abstract.set(tuple(outer))
+        _abstract.reset(token)
+        _watched(-1)
+
+
+_entered_abstract: ContextVar[tuple[Token[AbstractMesh | None], ...]] = ContextVar(
+    "purax_entered_abstract_meshes", default=()
+)
 
 
 def named(device: Any) -> tuple[str, int]:
@@ -444,4 +522,4 @@ def _kinds(types: tuple[AxisType, ...]) -> str:
     return f"({', '.join(kind.name for kind in types)}{',' * (len(types) == 1)})"
 
 
-_EMPTY = AbstractMesh((), ())
+_NO_MESH = AbstractMesh((), ())

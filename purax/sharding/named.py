@@ -221,9 +221,19 @@ class NamedSharding(Sharding):
         return self._kind
 
     @property
+    def is_abstract(self) -> bool:
+        """Whether the mesh has no devices."""
+        return isinstance(self.mesh, AbstractMesh)
+
+    @property
     def device_assignment(self) -> tuple[Any, ...]:
         """The devices of the mesh, last axis fastest."""
-        return tuple(self.mesh.devices.flat)
+        return () if self.mesh.empty else tuple(self.mesh.devices.flat)
+
+    @property
+    def num_devices(self) -> int:
+        """Number of devices."""
+        return self.mesh.size
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -238,7 +248,11 @@ class NamedSharding(Sharding):
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
         """Whether both give each device the same piece of an array with `ndim` axes."""
-        return self == other or (not isinstance(self.mesh, AbstractMesh) and super().is_equivalent_to(other, ndim))
+        if self == other:
+            return True
+        if self.is_abstract or (isinstance(other, NamedSharding) and other.is_abstract):
+            return False
+        return super().is_equivalent_to(other, ndim)
 
     def _entries(self, ndim: int) -> tuple[tuple[str, ...], ...]:
         if len(self.spec) > ndim:
@@ -255,7 +269,7 @@ class NamedSharding(Sharding):
         shape, axis_of = self.mesh.shape, {name: axis for axis, name in enumerate(self.mesh.axis_names)}
         entries = self._entries(ndim)
         places = []
-        for coordinates in np.ndindex(*self.mesh.devices.shape):
+        for coordinates in np.ndindex(*self.mesh.axis_sizes):
             piece = []
             for names in entries:
                 position = 0
@@ -279,7 +293,7 @@ class NamedSharding(Sharding):
         order = [names.index(name) for name in (*used, *(name for name in names if name not in used))]
         copies = self.mesh.size // math.prod(cuts)
         tiles = ",".join(map(str, cuts if copies == 1 else (*cuts, copies)))
-        sizes = ",".join(map(str, self.mesh.devices.shape))
+        sizes = ",".join(map(str, self.mesh.axis_sizes))
         numbers = f"[{self.mesh.size}]" if order == sorted(order) else f"[{sizes}]T({','.join(map(str, order))})"
         last = "" if copies == 1 else " last_tile_dim_replicate"
         return f"{{devices=[{tiles}]<={numbers}{last}}}"
