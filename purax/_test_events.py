@@ -23,6 +23,8 @@ def _tell(event: events.Event) -> None:
             listener("lower_jaxpr_to_fun", name)
         case events.Compiled():
             listener("compile_after_persistent_compilation_miss")
+        case events.Transferred(direction="host to device"):
+            listener("batched_device_put")
         case events.CacheMiss(where="memory"):
             listener("jit_cpp_cache_miss")
 

@@ -29,7 +29,7 @@ from purax.core.effects import CHECK
 from purax.core.hooks import hooks
 from purax.core.ir import Jaxpr
 from purax.core.tokens import with_tokens
-from purax.lowering.module import Lowered, lower, strip_locations
+from purax.lowering.module import Lowered, lower, strip_locations, strip_paths
 from purax.runtime import client
 from purax.runtime import executable as runtime_executable
 
@@ -89,21 +89,38 @@ class Compilation:
 DEFAULT = Compilation()
 
 
-def lower_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Lowered:
-    """StableHLO of a jaxpr whose constants are inputs."""
+def lower_jaxpr(
+    jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT, paths: Sequence[str] | None = None, results: Sequence[str] = ()
+) -> Lowered:  # fmt: skip
+    """StableHLO of a jaxpr whose constants are inputs.
+
+    Parameters
+    ----------
+    jaxpr, name, how
+        As at the head of this file.
+    paths, results : sequence of str
+        What the user calls the inputs (by default their names in the program) and the outputs.
+
+    Returns
+    -------
+    Lowered
+    """
     started = time.perf_counter()
     checks = None
+    paths = jaxpr.names if paths is None else paths
     if CHECK in jaxpr.effects:
         jaxpr, *checks = hooks.discharge(jaxpr)
         how = how.with_results(len(checks[0]))
     if jaxpr.has_keys:
         jaxpr = hooks.physicalize(jaxpr)
     jaxpr = with_tokens(jaxpr)
-    if how.mesh is None:
-        lowered = lower(jaxpr, name or "main", how.donated, platform=_platform(how))
-    else:
+    devices: Sequence[Any] = ()
+    ins: Sequence[Any] = ()
+    outs: Sequence[Any] = ()
+    if how.mesh is not None:
         ins, outs = [[None if p is None else p.sharding for p in ps] for ps in (how.in_placements, how.out_placements)]
-        lowered = lower(jaxpr, name or "main", how.donated, how.placement.devices, ins, outs, _platform(how))
+        devices = how.placement.devices
+    lowered = lower(jaxpr, name or "main", how.donated, devices, ins, outs, _platform(how), paths, results)
     if events.wanted():
         events.emit(events.Lowered(name, len(lowered.text), time.perf_counter() - started))
     return lowered if checks is None else lowered._replace(checks=tuple(checks))
@@ -152,6 +169,7 @@ def compile_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Any:
 
 def compile_lowered(lowered: Lowered, name: str, out_avals: Sequence[Any], how: Compilation = DEFAULT) -> Any:
     """The executable of a lowered program."""
+    lowered = lowered._replace(text=strip_paths(lowered.text))
     # Host functions and messages of checks are part of the program: never shared by text.
     if lowered.callbacks or lowered.checks or lowered.kept or not config.cache:
         return _compile(lowered, name, out_avals, how)

@@ -216,6 +216,19 @@ def test_static_arguments_and_constants_are_in_the_program():
     np.testing.assert_allclose(exported.call(x), 3 * (x + table) ** 2, rtol=1e-6)
 
 
+def test_leaves_that_are_not_needed_are_no_arguments_of_the_program():
+    exported = export.export(purax.jit(lambda x, d: {"y": x + d["w"]}))(1.0, {"unused": np.ones(3), "w": 2.0})
+    for found in (exported, again(exported, 1)):
+        assert found.module_kept_var_idx == (0, 2) and len(found.in_avals) == 3
+        assert found.call(3.0, {"unused": np.ones(3, np.float32), "w": 4.0})["y"] == 7
+        text = found.mlir_module()
+        assert """loc("d['w']")""" in text and """{jax.result_info = "result['y']"}""" in text
+        slope = purax.grad(lambda x: found.call(x, {"unused": np.ones(3, np.float32), "w": x})["y"])(1.0)
+        assert slope == 2
+    text = purax.jit(lambda x: exported.call(x, {"unused": np.ones(3, np.float32), "w": x})).lower(1.0).as_text()
+    assert text.count("result_info") == 1
+
+
 def test_wrong_calls_are_told():
     exported = export.export(purax.jit(lambda x, *, y: x + y))(np.ones(3, np.float32), y=np.ones(3, np.float32))
     with pytest.raises(errors.TreeMismatchError, match="takes arguments of the structure"):
