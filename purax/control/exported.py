@@ -23,6 +23,7 @@ from purax.control.custom_vjp import custom_vjp
 from purax.control.jit import jit
 from purax.control.open_shapes import check_constraints, fill, solve
 from purax.control.ref_scope import Cells
+from purax.control.sharded import places_of
 from purax.core.aval import ShapeDtypeStruct, array_aval
 from purax.core.dims import Dim, SymbolicScope, evaluate, variables, writing
 from purax.core.hooks import hooks
@@ -437,8 +438,8 @@ def _export(traced: Any, platforms: tuple[str, ...], checks: tuple[DisabledSafet
     _check_donation(traced.fun_name, call.donated, platforms)
     first, count, used = len(program.consts), len(traced.in_avals), program.pruned[1]
     kept = tuple([i - first for i in (range(first + count) if used is None else used) if i >= first])
-    placements = dict(zip(kept, plan.placements[len(plan.placements) - len(kept) :], strict=True))
-    shardings = _shardings([placements.get(i) for i in range(count)])
+    taken = set(kept)
+    shardings = _shardings([p if i in taken else None for i, p in enumerate(places_of(traced._function, call))])
     out_shardings = _shardings(plan.how.out_placements or [None] * len(traced.out_avals))
     modules = {
         name: _text(traced, kept, name, devices, [shardings[i] for i in kept], out_shardings)

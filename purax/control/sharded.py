@@ -247,11 +247,9 @@ def outputs_of(function: Any, program: Any) -> list[Any]:
 def plan_of(function: Any, call: Any, program: Any) -> Any:
     """The plan of a jitted function for the arguments of a call (arrays, or types of them with a sharding) that it needs."""
     consts = program.consts
-    places = [_place(x) for x in call.leaves]
+    places = places_of(function, call)
     outs: tuple[Any, ...] = ()
     if function.shardings is not None:
-        wanted = function.shardings.inputs(call)
-        places = [p if s is None else placement_of(s) for p, s in zip(places, wanted, strict=True)]
         outs = tuple([None if s is None else placement_of(s) for s in outputs_of(function, program)])
         outs = () if all(p is None for p in outs) else outs
     held = program.cells.read()
@@ -259,6 +257,15 @@ def plan_of(function: Any, call: Any, program: Any) -> Any:
     donated = (*(False for _ in consts), *call.donated, *(False for _ in held)) if any(call.donated) else ()
     places, donated = program.pick((*map(_place, consts), *places)), program.pick(donated) if donated else ()
     return placed.plan(program.pruned[0], function.name, tuple(places), tuple(donated), outs, function.flags)
+
+
+def places_of(function: Any, call: Any) -> list[Any]:
+    """Placement of each leaf of the arguments of a call, as it lies or as is asked for; None where neither says anything."""
+    places = [_place(x) for x in call.leaves]
+    if function.shardings is None:
+        return places
+    wanted = function.shardings.inputs(call)
+    return [p if s is None else placement_of(s) for p, s in zip(places, wanted, strict=True)]
 
 
 def _place(x: Any) -> Any:

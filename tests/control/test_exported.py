@@ -367,6 +367,17 @@ def test_shardings_of_arguments_are_told_for_a_mesh():
     assert exported.out_shardings_jax(renamed) == (NamedSharding(renamed, P(None, "x")),)
 
 
+@pytest.mark.devices
+def test_only_shardings_that_somebody_asked_for_are_in_the_derivative():
+    rows = NamedSharding(meshes()[0], P("x"))
+    x = np.ones((4, 3), np.float32)
+    for ins, outs, wanted in ((rows, None, (True, False, True)), (None, rows, (False, True, False))):
+        function = purax.jit(lambda x: pnp.sin(x) * 2, in_shardings=ins, out_shardings=outs)
+        derivative = export.export(function)(x).vjp()
+        head = next(line for line in derivative.mlir_module().splitlines() if "@main" in line)
+        assert tuple("sdy.sharding" in part for part in head.split("tensor<4x3xf32>")[1:]) == wanted
+
+
 def test_an_exported_function_of_several_devices_is_kept_with_its_shardings():
     mesh = purax.make_mesh((2,), ("d",))
     rows, columns = NamedSharding(mesh, P("d", None)), NamedSharding(mesh, P(None, "d"))
