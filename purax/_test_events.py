@@ -25,6 +25,8 @@ def _tell(event: events.Event) -> None:
             listener("compile_after_persistent_compilation_miss")
         case events.CacheHit():
             listener("pxla_cached_compilation")
+        case events.Transferred(direction="host to device"):
+            listener("batched_device_put")
         case events.CacheMiss(where="memory" | "plan"):
             listener("jit_cpp_cache_miss")
 

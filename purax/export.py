@@ -5,7 +5,7 @@ from purax.control.export_format import deserialize as deserialize
 from purax.control.export_format import register_namedtuple_serialization as register_namedtuple_serialization
 from purax.control.export_format import register_pytree_node_serialization as register_pytree_node_serialization
 from purax.control.exported import CALLING_CONVENTION as maximum_supported_calling_convention_version
-from purax.control.exported import CALLING_CONVENTION as minimum_supported_calling_convention_version
+from purax.control.exported import OLDEST_CALLING_CONVENTION as minimum_supported_calling_convention_version
 from purax.control.exported import DisabledSafetyCheck as DisabledSafetyCheck
 from purax.control.exported import Exported as Exported
 from purax.control.exported import default_export_platform as default_export_platform

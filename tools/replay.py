@@ -18,14 +18,14 @@ HASHES = ROOT / "tests" / "replay" / "hashes.txt"
 sys.path.insert(0, str(ROOT))
 
 import purax  # noqa: E402
-from purax.lowering.module import strip_locations  # noqa: E402
+from purax.lowering.module import strip_locations, strip_paths  # noqa: E402
 from tests.replay.models import MODELS  # noqa: E402
 
 
 def lowered(name: str) -> str:
     """StableHLO of one model."""
     function, operands = MODELS[name]()
-    return strip_locations(purax.jit(function).lower(*operands).as_text())
+    return strip_paths(strip_locations(purax.jit(function).lower(*operands).as_text()))
 
 
 def record(name: str) -> str:

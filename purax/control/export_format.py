@@ -75,6 +75,7 @@ def serialize(exported: Exported, vjp_order: int = 0) -> bytearray:
         "in_specs": [None if spec is None else list(spec) for spec in exported.in_specs],
         "out_specs": [None if spec is None else list(spec) for spec in exported.out_specs],
         "calls_global": exported.calls_global,
+        "kept": exported.module_kept_var_idx,
         "as_text": as_text,
         "sizes": [len(part) for part in parts],
     }
@@ -115,6 +116,7 @@ def deserialize(blob: bytes | bytearray) -> Exported:
         modules, tuple([DisabledSafetyCheck(*check) for check in header["checks"]]),
         (lambda: deserialize(parts[-1])) if header["vjp"] else None, nr_devices=header["devices"],
         in_specs=_specs_of(header["in_specs"]), out_specs=_specs_of(header["out_specs"]), calls_global=header["calls_global"],
+        kept=tuple(header["kept"]) if "kept" in header else None,
     )  # fmt: skip
 
 

@@ -3,7 +3,8 @@
 
 A program whose sizes are all known is kept as a portable artifact of StableHLO. One with open sizes is kept as StableHLO text in
 which sizes are expressions; a call fills in numbers (docs/design/006-open-shapes.md). The calling convention: `main` takes the
-leaves of `(args, kwargs)` and returns the leaves of the output; random keys travel as their words; constants are in the program.
+leaves of `(args, kwargs)` that it needs and returns the leaves of the output; random keys travel as their words; constants are in
+the program.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from purax.control.custom_vjp import custom_vjp
 from purax.control.jit import jit
 from purax.control.open_shapes import check_constraints, fill, solve
 from purax.control.ref_scope import Cells
+from purax.control.sharded import places_of
 from purax.core.aval import ShapeDtypeStruct, array_aval
 from purax.core.dims import Dim, SymbolicScope, evaluate, variables, writing
 from purax.core.hooks import hooks
@@ -30,8 +32,8 @@ from purax.core.name_stack import NameStack
 from purax.core.primitive import Primitive, Undefined
 from purax.core.trace import aval_of
 from purax.lazy import lazy
-from purax.lowering.emit import Builder, Module, Value, symbol
-from purax.lowering.module import attributes, strip_locations
+from purax.lowering.emit import Builder, Module, Value, signature_text, symbol
+from purax.lowering.module import attributes, strip_locations, strip_paths
 from purax.pipeline.evaluate import as_array
 from purax.primitives import random_bits
 from purax.runtime import client
@@ -42,7 +44,8 @@ _format = lazy("purax.control.export_format")  # imports this module
 
 __all__ = ["DisabledSafetyCheck", "Exported", "default_export_platform", "export"]
 
-CALLING_CONVENTION = 1
+CALLING_CONVENTION = 2
+OLDEST_CALLING_CONVENTION = 1  # in it, `main` takes all leaves
 _STABLE_TARGETS = re.compile(
     r"lapack_\w+|cusolver_\w+|hipsolver_\w+|cu_\w+|Qr|Eigh|ProductOfElementaryHouseholderReflectors|TopK|Sharding"
 )
@@ -96,6 +99,8 @@ class Exported:
         How arguments and results are spread over them; None leaves it to the partitioner.
     calls_global : bool
         Whether it calls an exported function that depends on sizes, or on the platform, of the call.
+    kept : tuple of int, optional
+        The leaves that `main` takes; None says all of them.
     """
 
     fun_name: str
@@ -115,6 +120,7 @@ class Exported:
     ordered_effects: tuple[Any, ...] = ()
     unordered_effects: tuple[Any, ...] = ()
     calls_global: bool = False
+    kept: tuple[int, ...] | None = None
 
     @property
     def scope(self) -> SymbolicScope | None:
@@ -128,8 +134,8 @@ class Exported:
 
     @property
     def module_kept_var_idx(self) -> tuple[int, ...]:
-        """The leaves that `main` takes: all of them."""
-        return tuple(range(len(self.in_avals)))
+        """The leaves that `main` takes."""
+        return tuple(range(len(self.in_avals))) if self.kept is None else self.kept
 
     def mlir_module(self) -> str:
         """The program as StableHLO text, for the first platform."""
@@ -329,7 +335,7 @@ class ExportedCall(Primitive):
         if name is None:
             text = fill(exported.module_for(b.module.platform), values)
             name = b.module.called[key] = _include(b.module, text, exported.fun_name)
-        return b.call_named(name, ins, outs)
+        return b.call_named(name, [ins[i] for i in exported.module_kept_var_idx], outs)
 
 
 exported_p = ExportedCall("exported")
@@ -340,6 +346,7 @@ _MESH = re.compile(r"(sdy\.mesh @(\w+) = <\[([^\]]*)\](?:, device_ids=\[([^\]]*)
 
 def _include(module: Module, text: str, name: str) -> str:
     """Write the functions of a whole program into another one; gives the new name of its `main`."""
+    text = strip_paths(strip_locations(text))
     body = text[text.index("{\n", text.index("module @")) + 2 : text.rindex("}")]
     names = {old: module.unique(name if old == "main" else old) for old in re.findall(r"func\.func \w+ @(\w+)", body)}
     for line, old, axes, order in _MESH.findall(body):
@@ -429,25 +436,28 @@ def _export(traced: Any, platforms: tuple[str, ...], checks: tuple[DisabledSafet
     plan = traced._function.plan(call, program, platforms[0])
     devices = () if plan.how.mesh is None else plan.how.placement.devices
     _check_donation(traced.fun_name, call.donated, platforms)
-    shardings = _shardings(plan.placements[len(program.consts) :], len(traced.in_avals))
-    out_shardings = _shardings(plan.how.out_placements, len(traced.out_avals))
+    first, count, used = len(program.consts), len(traced.in_avals), program.pruned[1]
+    kept = tuple([i - first for i in (range(first + count) if used is None else used) if i >= first])
+    taken = set(kept)
+    shardings = _shardings([p if i in taken else None for i, p in enumerate(places_of(traced._function, call))])
+    out_shardings = _shardings(plan.how.out_placements or [None] * len(traced.out_avals))
     modules = {
-        name: _text(program, traced.fun_name, name, devices, shardings, out_shardings)
+        name: _text(traced, kept, name, devices, [shardings[i] for i in kept], out_shardings)
         for name in platforms
     }  # fmt: skip
     _check_targets(modules, checks)
     exported = Exported(
         traced.fun_name, structure, tuple(traced.in_avals), traced.out_tree, tuple(traced.out_avals), platforms, modules, checks,
         lambda: _export_vjp(traced, platforms, checks, shardings, out_shardings), nr_devices=max(len(devices), 1),
-        in_specs=_specs(shardings), out_specs=_specs(out_shardings), calls_global=_calls_global(program.jaxpr),
+        in_specs=_specs(shardings), out_specs=_specs(out_shardings), calls_global=_calls_global(program.jaxpr), kept=kept,
     )  # fmt: skip
     _check_scope(exported)
     return exported
 
 
-def _shardings(placements: Sequence[Any], count: int) -> list[Any]:
+def _shardings(placements: Sequence[Any]) -> list[Any]:
     """How the values are spread over a mesh; None where nobody said."""
-    found = [None if p is None else p.sharding for p in placements] or [None] * count
+    found = [None if p is None else p.sharding for p in placements]
     return [s if isinstance(s, NamedSharding) else None for s in found]
 
 
@@ -485,13 +495,18 @@ def _check_donation(name: str, donated: Sequence[bool], platforms: Sequence[str]
 
 
 def _text(
-    program: Any, name: str, platform: str, devices: Sequence[Any], shardings: Sequence[Any], out_shardings: Sequence[Any]
+    traced: Any, kept: Sequence[int], platform: str, devices: Sequence[Any], shardings: Sequence[Any], out_shardings: Sequence[Any],
 ) -> str:  # fmt: skip
-    """The program with its constants, whose `main` takes the leaves."""
-    jaxpr = program.jaxpr
+    """The program with its constants, whose `main` takes the leaves that are `kept`."""
+    program, name = traced._program, traced.fun_name
+    jaxpr = program.pruned[0]
     if jaxpr.has_keys:
         jaxpr = hooks.physicalize(jaxpr)
-    consts = [as_array(random_bits.random_unwrap(c) if _is_key(c.aval) else c) for c in map(as_array, program.consts)]
+    needed = program.pick((*program.consts, *[None] * len(traced.in_avals)))
+    consts = [
+        as_array(random_bits.random_unwrap(c) if _is_key(c.aval) else c)
+        for c in map(as_array, needed[: len(needed) - len(kept)])
+    ]
     module = Module(devices)
     module.target = platform
     builder = Builder(module, names=NameStack([f"jit({name})"]))
@@ -503,14 +518,19 @@ def _text(
         raise ValueError(f"{name} calls back into Python, which cannot be kept with a program")
     if len(devices) <= 1:  # for any number of devices
         shardings = out_shardings = ()
-    told, out_told = attributes(module, arguments, (), shardings), attributes(module, outs, (), out_shardings)
-    head = ", ".join(f"{a}: {a.hlo}{' ' + t if t else ''}" for a, t in zip(arguments, told, strict=True))
-    results = ", ".join(f"{out.hlo}{' ' + t if t else ''}" for out, t in zip(outs, out_told, strict=True))
+    told = attributes(module, arguments, (), shardings)
+    out_told = attributes(module, outs, (), out_shardings, traced.result_paths())
+    names = program.closed.jaxpr.names
+    head = signature_text([f"{a}: {a.hlo}" for a in arguments], told, [names[i] for i in kept] if names else ())
+    results = signature_text([out.hlo for out in outs], out_told)
     values = f" {', '.join(map(str, outs))} : {', '.join(out.hlo for out in outs)}" if outs else ""
-    main = [f"func.func public @main({head}) -> ({results}) {{", *builder.lines, f"return{values}", "}"]
-    return strip_locations(
-        "\n".join([f"module @jit_{symbol(name)} {{", *module.mesh_definitions(), *main, *module.functions, "}", ""])
+    main = (
+        f"module @jit_{symbol(name)} {{",
+        *module.mesh_definitions(),
+        f"func.func public @main({head}) -> ({results}) {{",
     )
+    rest = strip_locations("\n".join([*builder.lines, f"return{values}", "}", *module.functions, "}", ""]))
+    return "\n".join([*main, rest])
 
 
 def _check_targets(modules: dict[str, str], checks: tuple[DisabledSafetyCheck, ...]) -> None:

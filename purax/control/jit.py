@@ -95,13 +95,16 @@ class JitFunction:
         self.static, self.donated = choose(fun, *[options.get(o) for o in _CHOICES])
         self.inline = options["inline"]
         self.entered = options.get("entered", False)  # whether `with mesh:` says where it runs
-        self.plain = not (self.static or self.donated)
+        self.simple = not (self.static or self.donated)
         self.shardings: Any = sharded.asked(options)
         flags = options.get("compiler_options")
         self.flags = tuple(sorted(flags.items())) if flags else ()
         rest = tuple([(o, v) for o, v in options.items() if v and o not in _CHOICES and o != "compiler_options"])
         self.store = store = store_of(fun, (self.static, self.donated, rest, self.flags))
+        self.keep_unused = bool(options.get("keep_unused"))
         self.cache, self.keyword_cache, self.programs = store.quick, store.quick_keyword, store.programs
+        # Whether calls try the short way, which puts all arguments on the device: not where there is nothing to be found on it.
+        self.plain = self.simple and bool(store.quick or store.quick_keyword) and not store.picked
         if inspect.isfunction(fun):  # what `functools.wraps` took from another jitted function is not ours
             self.__dict__ = {**fun.__dict__, **self.__dict__}
         self.__wrapped__ = fun
@@ -156,6 +159,11 @@ class JitFunction:
     # --- the way through every case
 
     def _slow_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.store.picked and current.get() is None and not unusual.count:
+            self.plain = False
+            done = self._picked_call(args, kwargs)
+            if done is not None:
+                return done[0]
         settings = config.current()
         if settings.disable_jit:
             return self.fun(*args, **kwargs)
@@ -167,11 +175,15 @@ class JitFunction:
                 return run(leaves)
         call = Call(self, args, kwargs)
         if trace is None:
-            for i, x in enumerate(call.leaves):
+            for x in call.leaves:
                 if isinstance(x, Tracer):
                     check_escape(x, None)
-                call.leaves[i] = x if type(x) is Array else as_array(x)
         program = self._program(call)
+        if trace is None:
+            first, used = len(program.consts), program.pruned[1]
+            for i in range(len(call.leaves)) if used is None else [i - first for i in used]:
+                if 0 <= i < len(call.leaves) and type(call.leaves[i]) is not Array:
+                    call.leaves[i] = as_array(call.leaves[i])
         if not program.touches:
             return program.unflatten(self._outputs(call, program))
 
@@ -192,36 +204,63 @@ class JitFunction:
             return jit_p.bind(*operands, jaxpr=program.jaxpr, name=self.name, inline=self.inline)
         if config.current().no_execution:
             raise RuntimeError(f"jit({self.name}) was to run a compiled program, but 'no_execution' is set")
+        jaxpr = program.pruned[0]
         consts = [x if type(x) is Array else as_array(x) for x in program.consts]
-        leaves = (*call.leaves, *call.held)
+        values = program.pick((*consts, *call.leaves, *call.held))
         outs: Sequence[Any]
-        if (
-            self.flags
-            or self.shardings is not None
-            or placed.elsewhere(program.jaxpr, (*consts, *leaves), self.entered)
-        ):
-            outs = sharded.run(self, call, program, consts)
+        if self.flags or self.shardings is not None or placed.elsewhere(jaxpr, values, self.entered):
+            outs = sharded.run(self, call, program, values)
         elif any(call.donated):
-            outs = self._run_donating(call, program, consts)
+            outs = self._run_donating(call, program, values)
         else:
-            outs = jit_p.run((*consts, *leaves), {"jaxpr": program.jaxpr, "name": self.name, "inline": self.inline})
+            outs = jit_p.run(tuple(values), {"jaxpr": jaxpr, "name": self.name, "inline": self.inline})
             if not program.touches:
                 self._install(call, program, consts)
         if config.current().debug_key_reuse:
-            hooks.account_keys(jit_p, (*consts, *leaves), {"jaxpr": program.jaxpr}, outs)
+            hooks.account_keys(jit_p, values, {"jaxpr": jaxpr}, outs)
         return outs
 
-    def _run_donating(self, call: Call, program: Program, consts: list[Any]) -> list[Any]:
-        how = Compilation(donated=(*(False for _ in consts), *call.donated, *(False for _ in call.held)))
-        executable = compile_jaxpr(program.jaxpr, self.name, how)
-        return executable.call([*consts, *call.leaves, *call.held])
+    def _run_donating(self, call: Call, program: Program, values: Sequence[Any]) -> list[Any]:
+        donated = (*(False for _ in program.consts), *call.donated, *(False for _ in call.held))
+        how = Compilation(donated=tuple(program.pick(donated)))
+        return compile_jaxpr(program.pruned[0], self.name, how).call(values)
+
+    def _picked_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
+        """The result, in a tuple, of a function that takes less than it is given; None where these types are new."""
+        leaves, treedef = _flatten((args, kwargs) if kwargs else args)
+        key: list[Any] = [bool(kwargs), treedef, _trace_key()]
+        for x in leaves:
+            kind = type(x)
+            if kind is not Array and kind not in _HOST_KINDS:
+                return None
+            try:
+                key.append(x.aval if kind is Array else aval_of(x))
+            except (TypeError, ValueError, OverflowError):
+                return None
+        entry = self.store.picked.get(tuple(key))
+        if entry is None:
+            return None
+        run, consts, used, out_avals, unflatten = entry
+        buffers = list(consts)
+        for i in used:
+            x = leaves[i]
+            if type(x) is not Array:
+                x = _scalar(x) if type(x) in _SCALARS else as_array(x)
+            if x._placement is not None:
+                return None
+            buffers.append(x.buffer)
+        outs = run(buffers)
+        if unflatten is None:
+            return (wrap_buffer(out_avals, outs[0]),)
+        return (unflatten([wrap_buffer(aval, buffer) for aval, buffer in zip(out_avals, outs, strict=True)]),)
 
     def _install(self, call: Call, program: Program, consts: list[Any]) -> None:
         """Make the next call with these types take the short way."""
-        executable = program.jaxpr.derived.get(("executable", Compilation().key))
+        jaxpr, used = program.pruned
+        executable = jaxpr.derived.get(("executable", Compilation().key))
         if (
             executable is None
-            or not self.plain
+            or not self.simple
             or call.zeros
             or debugging()
             or any(x._placement is not None for x in consts)
@@ -230,15 +269,23 @@ class JitFunction:
         if program is not self.programs.get(call.key):
             return
         treedef = call.treedef if call.kwargs else tree.structure(call.args)
-        key = (treedef, _trace_key(), *(x.aval for x in call.leaves))
+        key = (treedef, _trace_key(), *map(aval_of, call.leaves))
         out_avals, unflatten = (
-            program.jaxpr.out_avals,
+            jaxpr.out_avals,
             program.unflatten if program.zeros else program.out_tree.unflatten,
         )
+        order, first = range(len(jaxpr.invars)) if used is None else used, len(consts)
+        fixed = [consts[i].buffer for i in order if i < first]
         if tree.is_leaf_structure(program.out_tree) and not program.zeros:
             out_avals, unflatten = out_avals[0], None
+        if used is not None or self.store.picked:
+            taken = [i - first for i in order if i >= first]
+            self.store.picked[bool(call.kwargs), *key] = (executable.run, fixed, taken, out_avals, unflatten)
+            self.plain = False
+            return
         cache = self.keyword_cache if call.kwargs else self.cache
-        cache[key] = (executable.run, [x.buffer for x in consts], out_avals, unflatten)
+        cache[key] = (executable.run, fixed, out_avals, unflatten)
+        self.plain = True
 
     def _program(self, call: Call) -> Program:
         try:
@@ -262,7 +309,8 @@ class JitFunction:
                 call.keep()
                 return self._program(call)
             if any(call.donated) and current.get() is None:
-                warn_of_unusable(program.closed.in_avals, program.closed.out_avals, call.donated)
+                donated = (*(False for _ in program.consts), *call.donated, *(False for _ in program.cells.refs))
+                warn_of_unusable(program.pruned[0].in_avals, program.closed.out_avals, program.pick(donated))
             if not any(isinstance(c, Tracer) for c in program.consts):
                 if known is not None:  # it fits no more
                     self.programs.pop(call.key, None)
@@ -299,7 +347,8 @@ class JitFunction:
         if kept and not call.kept:
             return None
         kept_refs = tuple([ref for _, ref in call.refs]) if call.kept else ()
-        return Program(closed, left[0], left[1], tuple([i for i, _ in call.refs]), kept_refs, taken.cells())
+        places = tuple([i for i, _ in call.refs])
+        return Program(closed, left[0], left[1], places, kept_refs, taken.cells(), self.keep_unused)
 
     # --- stages
 
@@ -315,7 +364,7 @@ class JitFunction:
 
     def plan(self, call: Call, program: Program, devices: Any = None) -> placed.Plan:
         """Where the program runs, and how it is compiled for these arguments; `devices` as in `placed.plan`."""
-        return sharded.plan_of(self, call, program, program.consts, devices)
+        return sharded.plan_of(self, call, program, devices)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and lower to StableHLO for these arguments."""
@@ -406,7 +455,7 @@ def jit(
     inline : bool
         Write the program in place where it is called from another one.
     keep_unused : bool
-        Without effect.
+        Put arguments that the program does not need on the device, and pass them to it, all the same.
     backend : str, optional
         Run on the first device of this platform.
     compiler_options : dict, optional
@@ -425,6 +474,7 @@ def jit(
         "static_argnums": static_argnums, "static_argnames": static_argnames, "donate_argnums": donate_argnums,
         "donate_argnames": donate_argnames, "inline": inline, "in_shardings": in_shardings, "out_shardings": out_shardings,
         "compiler_options": compiler_options, "device": device, "backend": backend,
+        "keep_unused": keep_unused,
     }  # fmt: skip
     if fun is None:
         return lambda function: JitFunction(checked_callable(function), options)

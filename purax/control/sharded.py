@@ -457,17 +457,16 @@ def outputs_of(function: Any, program: Any) -> list[Any]:
     return [s for i, s in enumerate(found or ()) if i not in gone]
 
 
-def plan_of(function: Any, call: Any, program: Any, consts: Sequence[Any], devices: Any = None) -> Any:
-    """The plan of a jitted function for the arguments of a call (arrays, or types of them with a sharding).
+def plan_of(function: Any, call: Any, program: Any, devices: Any = None) -> Any:
+    """The plan of a jitted function for the arguments of a call (arrays, or types of them with a sharding) that it needs.
 
     `devices` are those that meshes without devices stand for where nothing else tells, or the name of a platform.
     """
-    places = [_place(x) for x in call.leaves]
+    consts = program.consts
+    places = places_of(function, call)
     outs: tuple[Any, ...] = ()
     if function.shardings is not None:
         function.shardings.check(call)
-        wanted = function.shardings.inputs(call)
-        places = [p if s is None else _placed(s) for p, s in zip(places, wanted, strict=True)]
         outs = tuple([_placed(s) for s in outputs_of(function, program)])
         outs = () if all(p is None for p in outs) else outs
     held = program.cells.read()
@@ -479,15 +478,30 @@ def plan_of(function: Any, call: Any, program: Any, consts: Sequence[Any], devic
             f"argument {n} of {function.name} with shape {a.str_short()}"
             for n, a in zip(call.names(), avals, strict=False)
         ]
-        return [
-            *[f"a captured constant of {function.name}" for _ in consts], *given, *["what a reference holds" for _ in held]
-        ]  # fmt: skip
+        return list(
+            program.pick(
+                [
+                    *[f"a captured constant of {function.name}" for _ in consts], *given,
+                    *["what a reference holds" for _ in held],
+                ]
+            )
+        )  # fmt: skip
 
     avals = [aval_of(x) for x in call.leaves]
+    places, donated = program.pick((*map(_place, consts), *places)), program.pick(donated) if donated else ()
     return placed.plan(
-        program.jaxpr, function.name, (*map(_place, consts), *places), donated, outs, function.flags, placed.context_mesh(function.entered),
-        devices, labels,
+        program.pruned[0], function.name, tuple(places), tuple(donated), outs, function.flags,
+        placed.context_mesh(function.entered), devices, labels,
     )  # fmt: skip
+
+
+def places_of(function: Any, call: Any) -> list[Any]:
+    """Placement of each leaf of the arguments of a call, as it lies or as is asked for; None where neither says anything."""
+    places = [_place(x) for x in call.leaves]
+    if function.shardings is None:
+        return places
+    wanted = function.shardings.inputs(call)
+    return [p if s is None else _placed(s) for p, s in zip(places, wanted, strict=True)]
 
 
 def _place(x: Any) -> Any:
@@ -509,22 +523,42 @@ def _placed(sharding: Any) -> Any:
     return placement_of(sharding)
 
 
-def run(function: Any, call: Any, program: Any, consts: list[Any]) -> Sequence[Any]:
-    """Outputs of a jitted function whose arguments, results or program lie elsewhere than on the default device."""
-    plan = plan_of(function, call, program, consts)
-    moved = plan.move([*consts, *call.leaves, *call.held])
-    leaves = moved[len(consts) :]
-    if all(x is y for x, y in zip(leaves, call.leaves, strict=False)) and not (
+def run(function: Any, call: Any, program: Any, values: Sequence[Any]) -> Sequence[Any]:
+    """Outputs of a jitted function whose arguments, results or program lie elsewhere than on the default device.
+
+    Parameters
+    ----------
+    function : JitFunction
+    call : Call
+    program : Program
+    values : sequence of Array
+        What the program takes: constants, arguments and what captured references hold, as far as they are needed.
+
+    Returns
+    -------
+    sequence of Array
+    """
+    plan = plan_of(function, call, program)
+    moved = plan.move(values)
+    used, first = program.pruned[1], len(program.consts)
+    start = first if used is None else sum(i < first for i in used)
+    if all(x is y for x, y in zip(moved[start:], values[start:], strict=True)) and not (
         program.touches or call.zeros or call.statics or debugging()
     ):
         key = key_of(call.args, call.kwargs)[1]
         if key is not None and program is function.programs.get(call.key):
-            function.store.placed[key] = _short(plan.compiled(), moved[: len(consts)], program)
+            taken = None if used is None else [i - first for i in used[start:]]
+            function.store.placed[key] = _short(plan.compiled(), moved[:start], taken, program)
     return plan.call(moved)
 
 
-def _short(executable: Any, consts: list[Any], program: Any) -> Callable[[list[Any]], Any]:
-    """The short way: arrays of the right types, where they must lie."""
+def _short(executable: Any, consts: list[Any], taken: list[int] | None, program: Any) -> Callable[[list[Any]], Any]:
+    """The short way: arrays of the right types, where they must lie; of these, the program takes some or all."""
+    run = _short_for(executable, consts, program)
+    return run if taken is None else lambda leaves: run([leaves[i] for i in taken])
+
+
+def _short_for(executable: Any, consts: list[Any], program: Any) -> Callable[[list[Any]], Any]:
     execute, avals, places = executable.run, executable.out_avals, executable.out_placements
     unflatten = program.unflatten if program.zeros else program.out_tree.unflatten
     fixed = [x.buffer for x in consts]

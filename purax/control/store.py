@@ -11,6 +11,7 @@ from purax.control import refs
 from purax.control.call import put_back
 from purax.control.ref_scope import NO_CELLS, Cells
 from purax.core.ir import ClosedJaxpr, Jaxpr, intern, open_constants
+from purax.core.passes import pruned
 from purax.pipeline.compile import forget
 
 __all__ = ["Program", "Store", "clear_programs", "store_of"]
@@ -31,21 +32,27 @@ class Program:
         These, if the program is theirs alone; then they are among `cells`.
     cells : Cells
         The references that the function captures; their values are the last inputs and outputs.
+    keep_unused : bool
+        What runs takes all inputs, not only those that it needs.
     """
 
-    __slots__ = ("_jaxpr", "cells", "closed", "consts", "kept", "out_tree", "places", "touches", "zeros")
+    __slots__ = (
+        "_jaxpr", "_pruned", "cells", "closed", "consts", "keep_unused", "kept", "out_tree", "places", "touches", "zeros",
+    )  # fmt: skip
 
     def __init__(
         self, closed: ClosedJaxpr, out_tree: Any, zeros: tuple[tuple[int, Any], ...] = (), places: tuple[int, ...] = (),
-        kept: tuple[Any, ...] = (), cells: Cells = NO_CELLS,
+        kept: tuple[Any, ...] = (), cells: Cells = NO_CELLS, keep_unused: bool = False,
     ) -> None:  # fmt: skip
         self.closed = closed
+        self.keep_unused = keep_unused
         self.places, self.kept, self.cells = places, kept, cells
         self.touches = (0 if kept else len(places)) + len(cells)
         self.consts = closed.consts
         self.out_tree = out_tree
         self.zeros = zeros
         self._jaxpr: Jaxpr | None = None
+        self._pruned: tuple[Jaxpr, tuple[int, ...] | None] | None = None
 
     def fits(self) -> bool:
         """Whether captured references hold what the program was traced for: the axes over which a value varies may have changed."""
@@ -58,6 +65,18 @@ class Program:
         if self._jaxpr is None:
             self._jaxpr = intern(open_constants(self.closed)[0])
         return self._jaxpr
+
+    @property
+    def pruned(self) -> tuple[Jaxpr, tuple[int, ...] | None]:
+        """What is compiled: the program, without the inputs that it does not need, and the numbers of those that it takes (None: all)."""
+        if self._pruned is None:
+            self._pruned = (self.jaxpr, None) if self.keep_unused else pruned(self.jaxpr)
+        return self._pruned
+
+    def pick(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Of a sequence with one value per input (constants, arguments, captured references) those that what is compiled takes."""
+        used = self.pruned[1]
+        return values if used is None else [values[i] for i in used]
 
     def unflatten(self, outs: Sequence[Any]) -> Any:
         """The output of the user's function."""
@@ -110,15 +129,18 @@ class Store:
     ----------
     quick, quick_keyword : dict
         The short way: (structure, settings, avals) -> what runs; without and with keyword arguments.
+    picked : dict
+        The same for functions that take less than they are given: there what is not needed is not even looked at.
     placed : dict
         The same for arrays that were placed on purpose.
     programs : dict
         `Call.key` -> Program.
     """
 
-    __slots__ = ("__weakref__", "placed", "programs", "quick", "quick_keyword")
+    __slots__ = ("__weakref__", "picked", "placed", "programs", "quick", "quick_keyword")
 
     def __init__(self) -> None:
+        self.picked: dict[Any, Any] = {}
         self.placed: dict[Any, Any] = {}
         self.quick: dict[Any, Any] = {}
         self.quick_keyword: dict[Any, Any] = {}
@@ -127,7 +149,9 @@ class Store:
 
     def clear(self) -> None:
         """Forget everything, in memory."""
-        forget([program.jaxpr for program in self.programs.values() if isinstance(program, Program)])
+        programs = [program for program in self.programs.values() if isinstance(program, Program)]
+        forget([program.jaxpr for program in programs] + [p._pruned[0] for p in programs if p._pruned is not None])
+        self.picked.clear()
         self.placed.clear()
         self.quick.clear()
         self.quick_keyword.clear()

@@ -12,7 +12,7 @@ from typing import Any
 from purax.core.ir import Equation, Jaxpr, Literal, Var, intern
 from purax.core.verify import inner_jaxprs
 
-__all__ = ["common_subexpressions", "dead_code", "finds", "inline", "silent"]
+__all__ = ["common_subexpressions", "dead_code", "finds", "inline", "needed", "pruned", "silent"]
 
 
 def dead_code(jaxpr: Jaxpr, used: Sequence[bool] | None = None, keep_inputs: bool = True) -> tuple[Jaxpr, list[bool]]:
@@ -54,6 +54,49 @@ def dead_code(jaxpr: Jaxpr, used: Sequence[bool] | None = None, keep_inputs: boo
         if same:
             return jaxpr, used_inputs
     return Jaxpr(jaxpr.constvars, invars, outvars, eqns, names, jaxpr.name), used_inputs
+
+
+def needed(jaxpr: Jaxpr) -> tuple[list[Equation], tuple[bool, ...]]:
+    """What a compiler must see of a program: the equations that outputs or effects need, and which inputs these need; remembered.
+
+    Calls of programs take and give only what is needed, as dead inputs of a call would hold on to those of the caller.
+    """
+    found = jaxpr.derived.get("needed")
+    if found is None:
+        live: set[Any] = set(jaxpr.outvars)
+        eqns: list[Equation] = []
+        same = True
+        for eqn in reversed(jaxpr.eqns):
+            if live.isdisjoint(eqn.outvars) and not eqn.effects:
+                same = False
+                continue
+            primitive = eqn.primitive
+            if primitive.dce is not None:
+                wanted = [v in live for v in eqn.outvars]
+                if not all(wanted) or (primitive.name == "jit" and not all(needed(eqn.params["jaxpr"])[1])):
+                    eqn = primitive.dce(wanted, eqn)
+                    same = False
+            live.update(eqn.invars)
+            eqns.append(eqn)
+        eqns.reverse()
+        mask = tuple([v in live for v in jaxpr.invars])
+        found = jaxpr.derived["needed"] = (jaxpr.eqns if same else eqns, mask)
+    return found
+
+
+def pruned(jaxpr: Jaxpr) -> tuple[Jaxpr, tuple[int, ...] | None]:
+    """A program without the inputs that it does not need, and the numbers of the others; None where it needs all. Remembered."""
+    eqns, mask = needed(jaxpr)
+    if all(mask):
+        return jaxpr, None
+    found = jaxpr.derived.get("pruned")
+    if found is None:
+        kept = tuple([i for i, m in enumerate(mask) if m])
+        names = tuple([jaxpr.names[i] for i in kept]) if jaxpr.names else ()
+        inner = Jaxpr(jaxpr.constvars, [jaxpr.invars[i] for i in kept], jaxpr.outvars, eqns, names, jaxpr.name)
+        inner.derived["needed"] = (eqns, (True,) * len(kept))
+        found = jaxpr.derived["pruned"] = (inner, kept)
+    return found
 
 
 def common_subexpressions(jaxpr: Jaxpr) -> Jaxpr:

@@ -18,11 +18,14 @@ from purax.core.aval import ShapedArray, array_aval
 from purax.core.dims import Dim
 from purax.core.ir import Jaxpr, Literal, Var
 from purax.core.name_stack import NOTHING, NameStack
+from purax.core.passes import needed
 from purax.core.source import source_line, where
 from purax.core.stage import stage
 from purax.sharding import AbstractMesh
 
-__all__ = ["Builder", "Module", "Value", "attribute", "dense", "integers", "symbol", "with_attributes"]
+__all__ = [
+    "Builder", "Module", "Value", "attribute", "dense", "integers", "signature_text", "symbol", "with_attributes",
+]  # fmt: skip
 
 
 class Value:
@@ -272,7 +275,7 @@ class Builder:
         return "{\n" + label + "\n".join([*inner.lines, f"{terminator}{yielded}{self.place}"]) + "\n}"
 
     def jaxpr(self, jaxpr: Jaxpr, ins: Sequence[Value], *names: str) -> list[Value]:
-        """Emit the equations of `jaxpr` here, within more names; returns its outputs."""
+        """Emit the equations of `jaxpr` that are needed here, within more names; returns its outputs."""
         env: dict[Var, Value] = dict(zip((*jaxpr.constvars, *jaxpr.invars), ins, strict=True))
         before = self.place, self.names, self.source
         outer = self.names.extend(*names)
@@ -281,7 +284,7 @@ class Builder:
         def read(atom: Any) -> Value:
             return env[atom] if type(atom) is Var else self.literal(atom)
 
-        for eqn in jaxpr.eqns:
+        for eqn in needed(jaxpr)[0]:
             source = self.source = eqn.source
             if source is not None and len(source) == 3:
                 self.names = source[2].under(outer)
@@ -372,17 +375,18 @@ class Builder:
 
 def function_text(
     module: Module, jaxpr: Jaxpr, name: str, names: NameStack = NOTHING, visibility: str = "private",
-    attributes: Sequence[str] = (), out_attributes: Sequence[str] = (),
+    attributes: Sequence[str] = (), out_attributes: Sequence[str] = (), paths: Sequence[str] = (),
 ) -> str:  # fmt: skip
-    """A `func.func` that runs `jaxpr`; attribute texts go beside arguments and results."""
+    """A `func.func` that runs `jaxpr`; attribute texts go beside arguments and results.
+
+    `paths` say what the user calls the arguments: they are their locations, which XLA shows in profiles.
+    """
     builder = Builder(module, names=names)
     variables = (*jaxpr.constvars, *jaxpr.invars)
     arguments = [Value(f"%arg{i}", v.aval) for i, v in enumerate(variables)]
     outs = builder.jaxpr(jaxpr, arguments)
-    attributes = attributes or [""] * len(arguments)
-    out_attributes = out_attributes or [""] * len(outs)
-    head = ", ".join(f"{a}: {a.hlo}{' ' + t if t else ''}" for a, t in zip(arguments, attributes, strict=True))
-    results = ", ".join(f"{v.hlo}{' ' + t if t else ''}" for v, t in zip(outs, out_attributes, strict=True))
+    head = signature_text([f"{a}: {a.hlo}" for a in arguments], attributes, paths)
+    results = signature_text([v.hlo for v in outs], out_attributes)
     values = f" {', '.join(map(str, outs))} : {', '.join(v.hlo for v in outs)}" if outs else ""
     if len(outs) != 1 or visibility == "public":  # MLIR prints one result without
         results = f"({results})"
@@ -393,6 +397,30 @@ def function_text(
 def ndim_of(aval: Any) -> int:
     """Number of axes on the device, where random keys are words."""
     return len(aval.shape) + len(getattr(aval.dtype, "key_shape", ()))
+
+
+def signature_text(items: Sequence[str], attributes: Sequence[str] = (), paths: Sequence[str] = ()) -> str:
+    """Arguments or results of a function, as they stand between its parentheses.
+
+    Parameters
+    ----------
+    items : sequence of str
+        Names and types.
+    attributes : sequence of str
+        An attribute dictionary or an empty text for each, or none.
+    paths : sequence of str
+        What the user calls them: their locations; or none.
+
+    Returns
+    -------
+    str
+    """
+    texts: Iterable[str] = items
+    if attributes:
+        texts = [f"{item} {more}" if more else item for item, more in zip(texts, attributes, strict=True)]
+    if paths:
+        texts = [f'{text} loc("{_escaped(path)}")' if path else text for text, path in zip(texts, paths, strict=True)]
+    return ", ".join(texts)
 
 
 def symbol(name: str) -> str:

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 from purax.core.ir import Jaxpr
 from purax.core.name_stack import NameStack
-from purax.lowering.emit import Module, function_text, ndim_of, symbol
+from purax.lowering.emit import Module, attribute, function_text, ndim_of, symbol
 
-__all__ = ["Lowered", "attributes", "lower", "strip_locations"]
+__all__ = ["Lowered", "attributes", "lower", "strip_locations", "strip_paths"]
 
-_LOCATION = re.compile(r" loc\(#l\d+\)|^#l\d+ = .*\n?", re.MULTILINE)
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_LOCATION = re.compile(rf" loc\((?:#l\d+|{_STRING})\)|^#l\d+ = .*\n?", re.MULTILINE)
+_INFO = re.compile(rf" \{{jax\.result_info = {_STRING}\}}|jax\.result_info = {_STRING}, ")
 
 
 class Lowered(NamedTuple):
@@ -28,7 +30,7 @@ class Lowered(NamedTuple):
 
 def lower(
     jaxpr: Jaxpr, name: str = "main", donated: Sequence[bool] = (), devices: Sequence[Any] = (), shardings: Sequence[Any] = (),
-    out_shardings: Sequence[Any] = (), platform: str = "cpu", mesh: Any = None,
+    out_shardings: Sequence[Any] = (), platform: str = "cpu", paths: Sequence[str] = (), results: Sequence[str] = (),
 ) -> Lowered:  # fmt: skip
     """Lower `jaxpr`; constants are leading arguments of `main`.
 
@@ -42,8 +44,8 @@ def lower(
         How arguments and results are spread; None leaves it to the partitioner.
     platform : str
         "cpu", "cuda", "rocm", "tpu": some operations have a form of their own there.
-    mesh : Mesh, optional
-        The one that stands for meshes without devices of the same axes.
+    paths, results : sequence of str
+        What the user calls the arguments (`params['w']`) and the results (`result[0]`), where that is known.
     jaxpr : Jaxpr
     name : str
         Of the function, for profiles.
@@ -54,18 +56,18 @@ def lower(
     """
     module = Module(devices)
     module.target = platform
-    module.concrete = [] if mesh is None else [mesh]
+    paths = paths if len(paths) == len(jaxpr.invars) else ()
     told = attributes(module, jaxpr.invars, donated, shardings)
-    out_told = attributes(module, jaxpr.outvars, (), out_shardings)
-    main = function_text(module, jaxpr, "main", NameStack([f"jit({name})"]), "public", told, out_told)
+    out_told = attributes(module, jaxpr.outvars, (), out_shardings, results)
+    main = function_text(module, jaxpr, "main", NameStack([f"jit({name})"]), "public", told, out_told, paths)
     head = f"module @jit_{symbol(name)} attributes {{mhlo.num_partitions = {max(len(devices), 1)} : i32, mhlo.num_replicas = 1 : i32}} {{"  # fmt: skip
     text = "\n".join([head, *module.mesh_definitions(), main, *module.functions, "}", *module.location_table(), ""])
     return Lowered(text, tuple(module.callbacks), module.uses_lapack, tuple(module.kept))
 
 
 def attributes(
-    module: Module, variables: Sequence[Any], donated: Sequence[bool], shardings: Sequence[Any]
-) -> list[str]:
+    module: Module, variables: Sequence[Any], donated: Sequence[bool], shardings: Sequence[Any], results: Sequence[str] = ()
+) -> list[str]:  # fmt: skip
     """The attribute dictionary of each argument or result, or an empty text.
 
     Parameters
@@ -76,6 +78,8 @@ def attributes(
         Those whose memory may be taken over, or none.
     shardings : sequence of NamedSharding or None
         How they are spread, or none.
+    results : sequence of str
+        Their paths in the output; of the first so many.
 
     Returns
     -------
@@ -84,6 +88,8 @@ def attributes(
     texts = []
     for i, var in enumerate(variables):
         parts = ["jax.buffer_donor = true"] if donated and donated[i] else []
+        if i < len(results):
+            parts.append(f"jax.result_info = {attribute(results[i])}")
         if shardings and shardings[i] is not None:
             parts.append(f"sdy.sharding = {shardings[i].sdy_text(ndim_of(var.aval), module.mesh(shardings[i].mesh))}")
         texts.append(f"{{{', '.join(parts)}}}" if parts else "")
@@ -91,5 +97,10 @@ def attributes(
 
 
 def strip_locations(text: str) -> str:
-    """The module without source locations: what a cache key may depend on."""
+    """The module without source lines, names of operations, and paths of arguments."""
     return _LOCATION.sub("", text)
+
+
+def strip_paths(text: str) -> str:
+    """The module without the paths of its results, which only readers of the text want."""
+    return _INFO.sub("", text) if "jax.result_info" in text else text

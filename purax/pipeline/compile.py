@@ -30,7 +30,7 @@ from purax.core.hooks import hooks
 from purax.core.ir import Jaxpr
 from purax.core.tokens import with_tokens
 from purax.core.verify import inner_jaxprs
-from purax.lowering.module import Lowered, lower, strip_locations
+from purax.lowering.module import Lowered, lower, strip_locations, strip_paths
 from purax.runtime import client
 from purax.runtime import executable as runtime_executable
 from purax.sharding import Mesh
@@ -102,16 +102,33 @@ class Compilation:
 DEFAULT = Compilation()
 
 
-def lower_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT, platform: str | None = None) -> Lowered:
-    """StableHLO of a jaxpr whose constants are inputs, for the platform of its devices or for another one.
+def lower_jaxpr(
+    jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT, platform: str | None = None, paths: Sequence[str] | None = None,
+    results: Sequence[str] = (),
+) -> Lowered:  # fmt: skip
+    """StableHLO of a jaxpr whose constants are inputs.
 
     Programs that lie in the same way on other devices are the same: their text is remembered where they were placed on purpose.
+
+    Parameters
+    ----------
+    jaxpr, name, how
+        As at the head of this file.
+    platform : str, optional
+        That of the devices by default.
+    paths, results : sequence of str
+        What the user calls the inputs (by default their names in the program) and the outputs.
+
+    Returns
+    -------
+    Lowered
     """
     platform = platform or _platform(how)
-    key = None if how.placement is None else ("lowered", name, platform, how.form())
+    paths = jaxpr.names if paths is None else paths
+    key = None if how.placement is None else ("lowered", name, platform, how.form(), tuple(paths), tuple(results))
     found = None if key is None else jaxpr.derived.get(key)
     if found is None:
-        found = _lower(jaxpr, name, how, platform)
+        found = _lower(jaxpr, name, how, platform, paths, results)
         if key is not None and not (found.callbacks or found.kept or found.checks or _names_devices(jaxpr)):
             found = jaxpr.derived.setdefault(key, found)
     return found
@@ -125,7 +142,9 @@ def _names_devices(jaxpr: Jaxpr) -> bool:
     )
 
 
-def _lower(jaxpr: Jaxpr, name: str, how: Compilation, platform: str) -> Lowered:
+def _lower(
+    jaxpr: Jaxpr, name: str, how: Compilation, platform: str, paths: Sequence[str], results: Sequence[str]
+) -> Lowered:
     started = time.perf_counter()
     checks = None
     if CHECK in jaxpr.effects:
@@ -134,11 +153,13 @@ def _lower(jaxpr: Jaxpr, name: str, how: Compilation, platform: str) -> Lowered:
     if jaxpr.has_keys:
         jaxpr = hooks.physicalize(jaxpr)
     jaxpr = with_tokens(jaxpr)
-    if how.mesh is None:
-        lowered = lower(jaxpr, name or "main", how.donated, platform=platform)
-    else:
+    devices: Sequence[Any] = ()
+    ins: Sequence[Any] = ()
+    outs: Sequence[Any] = ()
+    if how.mesh is not None:
         ins, outs = [[None if p is None else p.sharding for p in ps] for ps in (how.in_placements, how.out_placements)]
-        lowered = lower(jaxpr, name or "main", how.donated, how.placement.devices, ins, outs, platform)
+        devices = how.placement.devices
+    lowered = lower(jaxpr, name or "main", how.donated, devices, ins, outs, platform, paths, results)
     if events.wanted():
         events.emit(events.Lowered(name, len(lowered.text), time.perf_counter() - started))
     return lowered if checks is None else lowered._replace(checks=tuple(checks))
@@ -187,6 +208,7 @@ def compile_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Any:
 
 def compile_lowered(lowered: Lowered, name: str, out_avals: Sequence[Any], how: Compilation = DEFAULT) -> Any:
     """The executable of a lowered program."""
+    lowered = lowered._replace(text=strip_paths(lowered.text))
     # Host functions and messages of checks are part of the program: never shared by text.
     if lowered.callbacks or lowered.checks or lowered.kept or not config.cache:
         return _compile(lowered, name, out_avals, how)

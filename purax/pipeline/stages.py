@@ -120,7 +120,18 @@ class Traced:
         """
         platform = lowering_platforms[0] if lowering_platforms else None
         plan = self._function.plan(self._call, self._program, platform)
-        return Lowered(self, lower_jaxpr(self._program.jaxpr, self.fun_name, plan.how, platform), plan)
+        program = self._program
+        names = program.closed.jaxpr.names
+        paths = program.pick((*[""] * len(program.consts), *names)) if names else ()
+        lowered = lower_jaxpr(plan.jaxpr, self.fun_name, plan.how, platform, paths, self.result_paths())
+        return Lowered(self, lowered, plan)
+
+    def result_paths(self) -> list[str]:
+        """What each result of the program is called: `result[0]`, ..."""
+        whole = self.out_tree.unflatten(range(self.out_tree.num_leaves))
+        paths = [f"result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(whole)]
+        gone = {i for i, _ in self._program.zeros}
+        return [path for i, path in enumerate(paths) if i not in gone]
 
 
 class _Text(str):
@@ -292,14 +303,14 @@ class Compiled:
     def _run(self, leaves: Sequence[Any], held: Sequence[Any]) -> Sequence[Any]:
         """Flat outputs; `held` is what captured references hold."""
         traced = self._traced
-        arrays = [as_array(x) for x in leaves]
-        for i, (x, aval) in enumerate(zip(arrays, traced.in_avals, strict=True)):
+        for i, (x, aval) in enumerate(zip(leaves, traced.in_avals, strict=True)):
             have = aval_of(x)
             if have.shape != aval.shape or have.dtype != aval.dtype:
                 raise TypeError(
                     f"Argument types differ from the types for which this computation was compiled. The mismatches are: Argument {traced._call.names()[i]!r} compiled with {aval.str_short()} and called with {have.str_short()}"
                 )
-        values = [as_array(x) for x in (*traced._program.consts, *arrays, *held)]
+        program = traced._program
+        values = [as_array(x) for x in program.pick((*program.consts, *leaves, *held))]
         outs: Sequence[Any] = self._executable.call(self._plan.move(values))
         return outs
 

@@ -17,6 +17,7 @@ import importlib.util
 import mmap
 import os
 import pathlib
+import re
 import sys
 import threading
 from collections.abc import Sequence
@@ -333,10 +334,14 @@ def to_portable(text: str) -> bytes:
     return bytes(_jax.mlir.serialize_portable_artifact(text, version, True))  # how it is split is written in Shardy
 
 
+_UNNAMED = re.compile(r" loc\((?:#loc\d*|unknown|\"-\":\d+:\d+)\)|^#loc\d* = .*\n?", re.MULTILINE)
+
+
 def from_portable(blob: bytes) -> str:
-    """The text of a portable artifact."""
+    """The text of a portable artifact; of the locations in it, the names of arguments."""
     with mlir_context():
-        return str(_jax.mlir.deserialize_portable_artifact(blob))
+        module = _jax.mlir.deserialize_portable_artifact(blob)
+        return _UNNAMED.sub("", module.operation.get_asm(enable_debug_info=True))
 
 
 def hlo_proto(text: str) -> bytes:

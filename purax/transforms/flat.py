@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -115,11 +116,15 @@ def argument_names(fun: Any, args: Sequence[Any], kwargs: dict[str, Any] | None 
     """
     code = getattr(getattr(fun, "__wrapped__", fun), "__code__", None)
     names = list(code.co_varnames[: code.co_argcount]) if code is not None else []
+    rest = ("args", 0)
+    if code is not None and code.co_flags & inspect.CO_VARARGS:
+        rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount], code.co_argcount
     if getattr(fun, "__self__", None) is not None:
         names = names[1:]
+        rest = rest[0], max(rest[1] - 1, 0)
     out = []
     for i, arg in enumerate(args):
-        head = names[i] if i < len(names) else f"args[{i}]"
+        head = names[i] if i < len(names) else f"{rest[0]}[{i - rest[1]}]"
         out += [head + tree.keystr(path) for path, _ in tree.leaves_with_path(arg)]
     for key in sorted(kwargs or {}):
         out += [key + tree.keystr(path) for path, _ in tree.leaves_with_path((kwargs or {})[key])]

@@ -216,6 +216,19 @@ def test_static_arguments_and_constants_are_in_the_program():
     np.testing.assert_allclose(exported.call(x), 3 * (x + table) ** 2, rtol=1e-6)
 
 
+def test_leaves_that_are_not_needed_are_no_arguments_of_the_program():
+    exported = export.export(purax.jit(lambda x, d: {"y": x + d["w"]}))(1.0, {"unused": np.ones(3), "w": 2.0})
+    for found in (exported, again(exported, 1)):
+        assert found.module_kept_var_idx == (0, 2) and len(found.in_avals) == 3
+        assert found.call(3.0, {"unused": np.ones(3, np.float32), "w": 4.0})["y"] == 7
+        text = found.mlir_module()
+        assert """loc("d['w']")""" in text and """{jax.result_info = "result['y']"}""" in text
+        slope = purax.grad(lambda x: found.call(x, {"unused": np.ones(3, np.float32), "w": x})["y"])(1.0)
+        assert slope == 2
+    text = purax.jit(lambda x: exported.call(x, {"unused": np.ones(3, np.float32), "w": x})).lower(1.0).as_text()
+    assert text.count("result_info") == 1
+
+
 def test_wrong_calls_are_told():
     exported = export.export(purax.jit(lambda x, *, y: x + y))(np.ones(3, np.float32), y=np.ones(3, np.float32))
     with pytest.raises(errors.TreeMismatchError, match="takes arguments of the structure"):
@@ -352,6 +365,17 @@ def test_shardings_of_arguments_are_told_for_a_mesh():
     renamed = Mesh(other.devices, ("x",))
     assert exported.in_shardings_jax(renamed) == (NamedSharding(renamed, P("x")),)
     assert exported.out_shardings_jax(renamed) == (NamedSharding(renamed, P(None, "x")),)
+
+
+@pytest.mark.devices
+def test_only_shardings_that_somebody_asked_for_are_in_the_derivative():
+    rows = NamedSharding(meshes()[0], P("x"))
+    x = np.ones((4, 3), np.float32)
+    for ins, outs, wanted in ((rows, None, (True, False, True)), (None, rows, (False, True, False))):
+        function = purax.jit(lambda x: pnp.sin(x) * 2, in_shardings=ins, out_shardings=outs)
+        derivative = export.export(function)(x).vjp()
+        head = next(line for line in derivative.mlir_module().splitlines() if "@main" in line)
+        assert tuple("sdy.sharding" in part for part in head.split("tensor<4x3xf32>")[1:]) == wanted
 
 
 def test_an_exported_function_of_several_devices_is_kept_with_its_shardings():

@@ -393,3 +393,70 @@ def test_a_wrapper_that_copies_a_jitted_function_is_its_own():
     inner = purax.jit(lambda x: x + 1)
     outer = purax.jit(functools.wraps(inner)(lambda x: inner(x) * 10))
     assert outer(1.0) == 20
+
+
+# --- arguments that are not needed
+
+
+def test_what_is_not_needed_is_not_put():
+    seen = []
+    function = purax.jit(lambda x, unused, y: x * y["a"])
+    expected = np.full(3, 6, np.float32)
+    for kind in (np.asarray, pnp.asarray):
+        x, unused, y = (kind(np.full(n, v, np.float32)) for n, v in ((3, 2), (5000, 0), (3, 3)))
+        for _ in range(3):
+            with events.listen(seen.append):
+                np.testing.assert_array_equal(function(x, unused, {"a": y, "b": unused}), expected)
+    assert not [e for e in kinds(seen, events.Transferred) if e.bytes == 20000]
+    assert len(kinds(seen, events.Traced)) == 1
+
+
+def test_arguments_that_are_not_needed_may_lie_anywhere_and_be_deleted():
+    function = purax.jit(lambda x, y: x + 1)
+    gone = pnp.ones(3)
+    gone.delete()
+    far = purax.device_put(np.ones(3, np.float32), purax.devices()[-1])
+    near = purax.device_put(np.ones(3, np.float32), purax.devices()[0])
+    for other in (gone, far):
+        for x in (pnp.ones(3), near, 1.0):
+            for _ in range(2):
+                np.testing.assert_array_equal(function(x, other), np.ones(np.shape(x)) + 1)
+    with pytest.raises(ValueError, match="incompatible devices"):
+        purax.jit(lambda x, y: x + 1, keep_unused=True)(near, far)
+
+
+def test_a_donated_argument_that_is_not_needed_stays():
+    function = purax.jit(lambda x, y: x * 2, donate_argnums=(0, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x, y = pnp.ones(3), pnp.ones(4)
+        np.testing.assert_array_equal(function(x, y), [2, 2, 2])
+    assert x.is_deleted() and not y.is_deleted()
+
+
+def test_one_function_may_need_all_for_some_types_and_less_for_others():
+    table = pnp.arange(3.0)
+
+    @purax.jit
+    def function(x, y=0.0):
+        return x + table if np.ndim(x) else x + y
+
+    for _ in range(3):
+        assert function(1.0, 2.0) == 3 and function(1.0, y=2.0) == 3
+        np.testing.assert_array_equal(function(np.ones(3, np.float32), 5.0), [1, 2, 3])
+        np.testing.assert_array_equal(function(pnp.ones(3), y=np.ones(7)), [1, 2, 3])
+    np.testing.assert_array_equal(purax.vmap(function)(pnp.ones((2, 3)), pnp.ones(2)), [[1, 2, 3]] * 2)
+    assert purax.grad(lambda x: function(x, x).sum())(pnp.ones(3)).shape == (3,)
+
+
+def test_references_that_are_only_written_need_not_be_read():
+    ref = purax.new_ref(pnp.zeros(2))
+
+    @purax.jit
+    def write(x, unused):
+        ref[...] = x
+        return unused * 0 + 1
+
+    for value in (1.0, 2.0):
+        assert write(pnp.full(2, value), 3.0) == 1
+        np.testing.assert_array_equal(ref[...], [value, value])

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import purax
+from purax import events
 from purax import numpy as pnp
 
 
@@ -68,3 +69,57 @@ def test_options_reach_the_compiler():
     assert float(lowered.compile({"xla_cpu_enable_fast_math": False})(2.0)) == 4
     with pytest.raises(purax.errors.JaxRuntimeError):
         lowered.compile({"no_such_flag": True})(2.0)
+
+
+def test_the_text_tells_paths_of_arguments_and_results():
+    def function(x, d, *rest, k):
+        return {"a": x + d["w"], "b": (rest[0] * 2, k)}
+
+    lowered = purax.jit(function).lower(1.0, {"w": 2.0, "unused": 3.0}, 4.0, k=5.0)
+    text = lowered.as_text(debug_info=True)
+    head = next(line for line in text.splitlines() if "@main" in line)
+    for number, path in enumerate(("x", "d['w']", "rest[0]", "k")):
+        assert f'%arg{number}: tensor<f32> loc("{path}")' in head
+    for path in ("result['a']", "result['b'][0]", "result['b'][1]"):
+        assert f'jax.result_info = "{path}"' in head and path in lowered.as_text()
+    assert "rest[0]" not in lowered.as_text()
+    assert "op_name=\"d[\\'w\\']\"" in lowered.compile().as_text()
+
+
+def test_paths_are_written_as_strings_of_mlir():
+    lowered = purax.jit(lambda x: {'q"\\\n': x['q"\\\n'] + 1}).lower({'q"\\\n': 1.0})
+    assert "loc(" not in lowered.as_text()
+    assert lowered.compile()({'q"\\\n': 1.0})['q"\\\n'] == 2
+
+
+def test_equal_programs_with_other_names_are_compiled_once():
+    seen = []
+    purax.jit(lambda apple, pear: {"a": apple * 3.25 - pear}).lower(1.0, 2.0).compile()
+    with events.listen(seen.append):
+        purax.jit(lambda cat, dog: [cat * 3.25 - dog]).lower(1.0, 2.0).compile()
+        purax.jit(lambda x, y: x * 3.25 - y)(1.0, 2.0)
+    assert not [e for e in seen if isinstance(e, events.Compiled)]
+
+
+def test_what_is_not_needed_is_not_lowered():
+    def function(x, y, z):
+        inner = purax.jit(lambda a, b: (pnp.sin(a), pnp.cos(b), pnp.tan(a)))(x, y)
+        total = purax.lax.scan(lambda c, _: ((c[0] + x, c[1] * z), None), (x, z), None, length=3)[0]
+        pnp.exp(z)
+        return inner[0] + total[0]
+
+    text = purax.jit(function).lower(1.0, 2.0, 3.0).as_text()
+    assert "@main(%arg0: tensor<f32>)" in text and "stablehlo.sine" in text
+    assert not any(f"stablehlo.{name}" in text for name in ("cosine", "tan", "exponential", "multiply"))
+    kept = purax.jit(function, keep_unused=True).lower(1.0, 2.0, 3.0)
+    assert "@main(%arg0: tensor<f32>, %arg1: tensor<f32>, %arg2: tensor<f32>)" in kept.as_text()
+    assert abs(kept.compile()(1.0, 2.0, 3.0) - np.sin(1) - 4) < 1e-6
+
+
+def test_effects_keep_what_they_need(capsys):
+    def function(x, y):
+        purax.debug.print("y is {}", y * 2)
+        return x
+
+    compiled = purax.jit(function).lower(1.0, 2.0).compile()
+    assert compiled(1.0, 2.0) == 1 and capsys.readouterr().out == "y is 4.0\n"
