@@ -298,14 +298,14 @@ class CustomLinear(Primitive):
         """Output tangents by the transpose of the backward rule."""
         jaxpr, consts, cells = program
         name = params["rule"].flat.__name__
-        cells.refuse(f"the backward rule of {name}, which forward mode transposes")
+        held = _read(cells, name)
         count = len(operands) - sum(params["mask"])
         values, tangents = operands[:count], operands[count:]
         outs = [a.strip_weak() for a in params["out_avals"] if is_differentiable(a.dtype)]
         try:
-            results = backward_pass(jaxpr, [*consts, *values, *(Linear(a) for a in outs)], tangents)[
-                len(consts) + count :
-            ]
+            given = [*consts, *values, *(Linear(a) for a in outs), *held]
+            found = backward_pass(jaxpr, given, [*tangents, *[None] * len(held)])
+            results = found[len(consts) + count : len(found) - len(held)]
         except (errors.MissingRuleError, errors.ReverseModeError) as error:
             raise errors.DifferentiationTypeError(
                 errors.explain(
@@ -321,11 +321,15 @@ class CustomLinear(Primitive):
         return tuple(self._apply(operands, **params))
 
     def stage(self, trace: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
-        """In a program the transposed rule is written out; one that touches references is kept, to be transposed again."""
+        """In a program the transposed rule is written out.
+
+        One that touches references is kept in programs that are derived of others, to be transposed again.
+        """
         program = self._program(operands[: len(operands) - sum(params["mask"])], **params)
-        return (
-            trace.record(self, operands, params) if len(program[2]) else tuple(self._pushed(operands, params, program))
-        )
+        derived = trace.taken is None or trace.taken.derived
+        if len(program[2]) and derived:
+            return trace.record(self, operands, params)
+        return tuple(self._pushed(operands, params, program))
 
     def reference(self, *operands: Any, **params: Any) -> Any:
         """As `run`."""
@@ -357,7 +361,40 @@ class CustomLinear(Primitive):
 
     def lower(self, b: Any, ins: Any, outs: Any, **params: Any) -> Any:
         """The written-out form."""
-        return b.inline(lambda *xs: self._apply(xs, **params), ins)
+
+        def written(*xs: Any) -> list[Any]:
+            program = self._program(xs[: len(xs) - sum(params["mask"])], **params)
+            _read(program[2], params["rule"].flat.__name__, kept=True)
+            return self._pushed(xs, params, program)
+
+        return b.inline(written, ins)
+
+
+def _read(cells: Any, name: str, kept: bool = False) -> list[Any]:
+    """What the references hold that a backward rule reads, for forward mode, which transposes the rule; not in a program that is kept."""
+    for ref, written in zip(cells.refs, cells.written, strict=True):
+        if written:
+            raise errors.ReferenceUseError(
+                errors.explain(
+                    f"{ref!r} is written by the backward rule of {name}, which forward mode transposes",
+                    "forward mode takes the derivative from the rule and never runs it, so what it writes would be lost",
+                    "use reverse mode (grad, vjp, jacrev), or give the function a rule by custom_jvp",
+                )
+            )
+    cause: Exception | None = None
+    try:
+        values: list[Any] = cells.read()
+        if not (kept and values):
+            return values
+    except errors.ReferenceUseError as error:
+        cause = error
+    raise errors.ReferenceUseError(
+        errors.explain(
+            f"{cells.refs[0]!r} is read by the backward rule of {name}, which forward mode transposes",
+            "of a program (jit, a loop, a branch) forward mode derives another program, which cannot take references in",
+            "let the forward rule return what the reference holds as a residual, use reverse mode, or put jit outside: jit(jvp(f))",
+        )
+    ) from cause
 
 
 class _BatchedVjp(Rule):

@@ -231,6 +231,28 @@ def test_rules_that_references_cannot_follow_say_so():
         grad(jit(scaled))(1.0)
 
 
+def test_forward_mode_reads_the_references_of_backward_rules():
+    factor = purax.new_ref(2.0)
+
+    @purax.custom_vjp
+    def scaled(x):
+        return pnp.sin(x)
+
+    scaled.defvjp(lambda x: (pnp.sin(x), pnp.cos(x)), lambda slope, c: (c * slope * factor[...],))
+    forward = lambda x: purax.jvp(lambda x: scaled(2 * x), (x,), (1.0,))[1]
+    compiled, mapped = jit(forward), jit(vmap(forward))
+    for value in (2.0, 5.0):  # what the reference holds at the time of the call
+        factor[...] = value
+        for run in (forward, compiled, lambda x: mapped(pnp.array([x, 0.0]))[0]):
+            np.testing.assert_allclose(run(0.3), value * 2 * np.cos(0.6), rtol=1e-6)
+    np.testing.assert_allclose(purax.jacfwd(grad(scaled))(0.3), -5 * np.sin(0.3), rtol=1e-6)
+    with pytest.raises(errors.ReferenceUseError, match="forward mode derives another program"):
+        purax.jvp(jit(scaled), (0.3,), (1.0,))
+    for run in (lambda f: f, jit):
+        with pytest.raises(errors.ReferenceUseError, match="so what it writes would be lost"):
+            purax.jvp(run(lambda x: noting(factor, x)), (0.3,), (1.0,))
+
+
 def test_stages_of_functions_that_touch_references():
     passed, captured = purax.new_ref(pnp.zeros(3)), purax.new_ref(1.0)
 
@@ -344,7 +366,8 @@ def test_values_that_are_not_differentiated_may_be_written_outside():
             lambda ref: lax.custom_root(lambda x: (ref.__setitem__(0, 1.0), x)[1], 1.0, lambda f, x: f(x), None),
             "written inside",
         ),
-        (lambda ref: purax.export.export(jit(lambda: ref.__setitem__(0, 1.0)))(), "exported"),
+        (lambda ref: purax.export.export(jit(lambda: ref.__setitem__(0, 1.0)))(), "serialize with a closed-over"),
+        (lambda ref: purax.export.export(jit(lambda r: r[...]))(ref), "cannot be exported for an argument"),
         (lambda ref: jit(lambda x: x[...] + ref[...])(ref), "closed over and passed as the argument x"),
         (lambda ref: lax.while_loop(lambda i: ref.addupdate(1.0) or i < 3, lambda i: i + 1, 0), "may only read"),
         (lambda ref: (purax.freeze(ref), ref[...]), "frozen"),
