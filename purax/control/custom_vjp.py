@@ -40,9 +40,10 @@ __all__ = ["CustomVJPPrimal", "custom_vjp", "custom_vjp_call_p", "custom_vjp_pri
 class _VjpRule(Rule):
     """The user's forward and backward functions on leaves."""
 
-    def __init__(self, forward: Any, backward: Any, flat: FlatFunction, symbolic: bool) -> None:
-        super().__init__(forward, backward, flat, symbolic)
+    def __init__(self, forward: Any, backward: Any, flat: FlatFunction, symbolic: bool, optimize_remat: bool) -> None:
+        super().__init__(forward, backward, flat, symbolic, optimize_remat)
         self.forward, self.backward, self.flat, self.symbolic = forward, backward, flat, symbolic
+        self.optimize_remat = optimize_remat
 
     def run_forward(self, primals: Sequence[Any], perturbed: Sequence[bool]) -> tuple[list[Any], list[Any], Any]:
         """Outputs, array residuals, and how to put the residuals together again."""
@@ -404,6 +405,7 @@ class _BatchedVjp(Rule):
         super().__init__(rule, axis, dims)
         self.rule, self.axis, self.dims, self.mapped, self.flat = rule, axis, dims, mapped, rule.flat
         self.tag = None if mapped is None else mapped.tag
+        self.optimize_remat = rule.optimize_remat
 
     def run_forward(self, primals: Sequence[Any], perturbed: Sequence[bool]) -> tuple[list[Any], list[Any], Any]:
         """Mapped forward rule."""
@@ -500,7 +502,7 @@ class custom_vjp(CustomFunction):
 
     forward: Any = None
     backward: Any = None
-    symbolic_zeros = False
+    symbolic_zeros = optimize_remat = False
     traced_statics = False
 
     def defvjp(
@@ -510,9 +512,13 @@ class custom_vjp(CustomFunction):
         symbolic_zeros: bool = False,
         optimize_remat: bool = False,
     ) -> None:
-        """Set the forward and backward rules."""
-        del optimize_remat
-        self.forward, self.backward, self.symbolic_zeros = fwd, bwd, symbolic_zeros
+        """Set the forward and backward rules.
+
+        With `optimize_remat`, a `checkpoint` around the function that keeps none of its residuals runs the function itself in its
+        forward part, not the forward rule.
+        """
+        self.forward, self.backward = fwd, bwd
+        self.symbolic_zeros, self.optimize_remat = symbolic_zeros, optimize_remat
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
@@ -520,9 +526,9 @@ class custom_vjp(CustomFunction):
             raise AttributeError(f"No VJP defined for custom_vjp function {name_of(self.fun)} using defvjp.")
         leaves, static, in_tree = self._resolve(args, kwargs)
         if any(map(refs.is_ref, leaves)):
-            rules = (refs.unburied(self.forward), self.backward, self.symbolic_zeros)
+            rules = (refs.unburied(self.forward), self.backward, self.symbolic_zeros, self.optimize_remat)
             return self._with_buried_refs(lambda other: other.defvjp(*rules), args, kwargs)
         flat = FlatFunction(self.fun, in_tree, tuple(static))
-        rule = _VjpRule(self.forward, self.backward, flat, self.symbolic_zeros)
+        rule = _VjpRule(self.forward, self.backward, flat, self.symbolic_zeros, self.optimize_remat)
         outs = custom_vjp_call_p.bind(*leaves, fun=flat, jaxpr=None, rule=rule, consts=0)
         return self.out_tree(flat, leaves).unflatten(outs)

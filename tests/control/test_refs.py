@@ -30,6 +30,19 @@ def test_a_reference_is_read_and_written_by_index():
     assert isinstance(ref, purax.Ref) and not isinstance(ref, purax.Array)
 
 
+def test_types_of_references_are_those_of_what_they_hold():
+    ref, weak = purax.new_ref(pnp.zeros((2, 3))), purax.new_ref(1.0)
+    kind = purax.typeof(ref)
+    assert (repr(kind), kind.shape, kind.dtype, kind.size) == ("Ref{float32[2,3]}", (2, 3), np.float32, 6)
+    assert kind == purax.typeof(purax.new_ref(pnp.ones((2, 3)))) != purax.typeof(ref[...])
+    half = pnp.ones(2, "float16")
+    for value in (2.0, np.float32(3)):  # a weak type stays one
+        weak[...] = value
+        assert (weak[...] * half).dtype == jit(lambda r: r[...] * half)(weak).dtype == np.float16
+    promised = purax.ShapeDtypeStruct((2,), "float32", is_ref=True)
+    assert promised != purax.ShapeDtypeStruct((2,), "float32") and promised == promised.update(shape=(2,))
+
+
 def test_functions_of_references_do_what_indexing_does():
     ref = purax.new_ref(pnp.zeros(3))
     refs.set(ref, 1, 2.0)
