@@ -134,6 +134,13 @@ def test_sorting_and_merging(shape, layout):
         assert all((np.diff(np.lexsort(batch.T[::-1])) >= 0).all() for batch in rows if batch.size)
 
 
+def test_strict_ranks_are_kept():
+    with purax.numpy_rank_promotion("raise"):
+        mat = BCOO((pnp.ones(2), np.array([[0, -1], [1, 0]])), shape=(2, 3))
+        np.testing.assert_array_equal(mat.sort_indices().todense(), [[0, 0, 1], [1, 0, 0]])
+        np.testing.assert_array_equal(mat.reshape(6).sum_duplicates().todense(), [0, 0, 1, 1, 0, 0])
+
+
 def test_small_integers_number_long_axes():
     for dtype, place in ((np.int8, 100), (np.int8, -100), (np.uint8, 200), (np.int16, -1)):
         mat = BCOO((pnp.array([2.0]), np.array([[place]], dtype)), shape=(300,))

@@ -81,7 +81,7 @@ def counted(indices: Any, sizes: Sequence[int]) -> Any:
         return indices
     if max(sizes) > np.iinfo(indices.dtype).max:
         indices = indices.astype(dtypes.default_int())
-    limits = np.asarray(sizes, indices.dtype)
+    limits = np.asarray(sizes, indices.dtype).reshape(_along(indices))
     return pnp.where(indices >= 0, indices, pnp.where(indices >= -limits, indices + limits, limits))
 
 
@@ -93,7 +93,11 @@ def in_bounds(indices: Any, sizes: Sequence[int]) -> Any:
     last = np.asarray([min(n - 1, most) for n in sizes], np.int64)
     if last.min() < 0:  # an axis without places
         return pnp.zeros(indices.shape[:-1], bool)
-    return pnp.all((indices >= 0) & (indices <= last.astype(indices.dtype)), axis=-1)
+    return pnp.all((indices >= 0) & (indices <= last.astype(indices.dtype).reshape(_along(indices))), axis=-1)
+
+
+def _along(indices: Any) -> tuple[int, ...]:
+    return (1,) * (indices.ndim - 1) + (-1,)
 
 
 def zeroed(data: Any, keep: Any) -> Any:
