@@ -40,9 +40,10 @@ __all__ = ["CustomVJPPrimal", "custom_vjp", "custom_vjp_call_p", "custom_vjp_pri
 class _VjpRule(Rule):
     """The user's forward and backward functions on leaves."""
 
-    def __init__(self, forward: Any, backward: Any, flat: FlatFunction, symbolic: bool) -> None:
-        super().__init__(forward, backward, flat, symbolic)
+    def __init__(self, forward: Any, backward: Any, flat: FlatFunction, symbolic: bool, optimize_remat: bool) -> None:
+        super().__init__(forward, backward, flat, symbolic, optimize_remat)
         self.forward, self.backward, self.flat, self.symbolic = forward, backward, flat, symbolic
+        self.optimize_remat = optimize_remat
 
     def run_forward(self, primals: Sequence[Any], perturbed: Sequence[bool]) -> tuple[list[Any], list[Any], Any]:
         """Outputs, array residuals, and how to put the residuals together again."""
@@ -301,14 +302,14 @@ class CustomLinear(Primitive):
         """Output tangents by the transpose of the backward rule."""
         jaxpr, consts, cells = program
         name = params["rule"].flat.__name__
-        cells.refuse(f"the backward rule of {name}, which forward mode transposes")
+        held = _read(cells, name)
         count = len(operands) - sum(params["mask"])
         values, tangents = operands[:count], operands[count:]
         outs = [a.strip_weak() for a in params["out_avals"] if is_differentiable(a.dtype)]
         try:
-            results = backward_pass(jaxpr, [*consts, *values, *(Linear(a) for a in outs)], tangents)[
-                len(consts) + count :
-            ]
+            given = [*consts, *values, *(Linear(a) for a in outs), *held]
+            found = backward_pass(jaxpr, given, [*tangents, *[None] * len(held)])
+            results = found[len(consts) + count : len(found) - len(held)]
         except (errors.MissingRuleError, errors.ReverseModeError) as error:
             raise errors.DifferentiationTypeError(
                 errors.explain(
@@ -324,11 +325,15 @@ class CustomLinear(Primitive):
         return tuple(self._apply(operands, **params))
 
     def stage(self, trace: Any, operands: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, ...]:
-        """In a program the transposed rule is written out; one that touches references is kept, to be transposed again."""
+        """In a program the transposed rule is written out.
+
+        One that touches references is kept in programs that are derived of others, to be transposed again.
+        """
         program = self._program(operands[: len(operands) - sum(params["mask"])], **params)
-        return (
-            trace.record(self, operands, params) if len(program[2]) else tuple(self._pushed(operands, params, program))
-        )
+        derived = trace.taken is None or trace.taken.derived
+        if len(program[2]) and derived:
+            return trace.record(self, operands, params)
+        return tuple(self._pushed(operands, params, program))
 
     def reference(self, *operands: Any, **params: Any) -> Any:
         """As `run`."""
@@ -360,7 +365,40 @@ class CustomLinear(Primitive):
 
     def lower(self, b: Any, ins: Any, outs: Any, **params: Any) -> Any:
         """The written-out form."""
-        return b.inline(lambda *xs: self._apply(xs, **params), ins)
+
+        def written(*xs: Any) -> list[Any]:
+            program = self._program(xs[: len(xs) - sum(params["mask"])], **params)
+            _read(program[2], params["rule"].flat.__name__, kept=True)
+            return self._pushed(xs, params, program)
+
+        return b.inline(written, ins)
+
+
+def _read(cells: Any, name: str, kept: bool = False) -> list[Any]:
+    """What the references hold that a backward rule reads, for forward mode, which transposes the rule; not in a program that is kept."""
+    for ref, written in zip(cells.refs, cells.written, strict=True):
+        if written:
+            raise errors.ReferenceUseError(
+                errors.explain(
+                    f"{ref!r} is written by the backward rule of {name}, which forward mode transposes",
+                    "forward mode takes the derivative from the rule and never runs it, so what it writes would be lost",
+                    "use reverse mode (grad, vjp, jacrev), or give the function a rule by custom_jvp",
+                )
+            )
+    cause: Exception | None = None
+    try:
+        values: list[Any] = cells.read()
+        if not (kept and values):
+            return values
+    except errors.ReferenceUseError as error:
+        cause = error
+    raise errors.ReferenceUseError(
+        errors.explain(
+            f"{cells.refs[0]!r} is read by the backward rule of {name}, which forward mode transposes",
+            "of a program (jit, a loop, a branch) forward mode derives another program, which cannot take references in",
+            "let the forward rule return what the reference holds as a residual, use reverse mode, or put jit outside: jit(jvp(f))",
+        )
+    ) from cause
 
 
 class _BatchedVjp(Rule):
@@ -370,6 +408,7 @@ class _BatchedVjp(Rule):
         super().__init__(rule, axis, dims)
         self.rule, self.axis, self.dims, self.mapped, self.flat = rule, axis, dims, mapped, rule.flat
         self.tag = None if mapped is None else mapped.tag
+        self.optimize_remat = rule.optimize_remat
 
     def run_forward(self, primals: Sequence[Any], perturbed: Sequence[bool]) -> tuple[list[Any], list[Any], Any]:
         """Mapped forward rule."""
@@ -466,7 +505,7 @@ class custom_vjp(CustomFunction):
 
     forward: Any = None
     backward: Any = None
-    symbolic_zeros = False
+    symbolic_zeros = optimize_remat = False
     traced_statics = False
 
     def defvjp(
@@ -476,9 +515,13 @@ class custom_vjp(CustomFunction):
         symbolic_zeros: bool = False,
         optimize_remat: bool = False,
     ) -> None:
-        """Set the forward and backward rules."""
-        del optimize_remat
-        self.forward, self.backward, self.symbolic_zeros = fwd, bwd, symbolic_zeros
+        """Set the forward and backward rules.
+
+        With `optimize_remat`, a `checkpoint` around the function that keeps none of its residuals runs the function itself in its
+        forward part, not the forward rule.
+        """
+        self.forward, self.backward = fwd, bwd
+        self.symbolic_zeros, self.optimize_remat = symbolic_zeros, optimize_remat
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
@@ -486,9 +529,9 @@ class custom_vjp(CustomFunction):
             raise AttributeError(f"No VJP defined for custom_vjp function {name_of(self.fun)} using defvjp.")
         leaves, static, in_tree = self._resolve(args, kwargs)
         if any(map(refs.is_ref, leaves)):
-            rules = (refs.unburied(self.forward), self.backward, self.symbolic_zeros)
+            rules = (refs.unburied(self.forward), self.backward, self.symbolic_zeros, self.optimize_remat)
             return self._with_buried_refs(lambda other: other.defvjp(*rules), args, kwargs)
         flat = FlatFunction(self.fun, in_tree, tuple(static))
-        rule = _VjpRule(self.forward, self.backward, flat, self.symbolic_zeros)
+        rule = _VjpRule(self.forward, self.backward, flat, self.symbolic_zeros, self.optimize_remat)
         outs = custom_vjp_call_p.bind(*leaves, fun=flat, jaxpr=None, rule=rule, consts=0)
         return self.out_tree(flat, leaves).unflatten(outs)

@@ -54,7 +54,7 @@ class _Log(_Print):
         self.level = level
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        logging.getLogger("purax.debug").log(self.level, self.text(args, kwargs).replace("%", "%%"))
+        logging.getLogger("purax.debug").log(self.level, self.text(args, kwargs))
 
 
 def _plain(value: Any) -> Any:

@@ -377,6 +377,7 @@ class _Silent(Rule):
     def __init__(self, rule: Any, avals: tuple[Any, ...]) -> None:
         super().__init__(rule, avals)
         self.rule, self.avals, self.flat = rule, avals, rule.flat
+        self.optimize_remat = getattr(rule, "optimize_remat", False)
 
     def _quiet(self) -> list[Any]:
         return [zeros_of(a) for a in self.avals]

@@ -22,7 +22,6 @@ from purax import dtypes, errors, tree
 from purax.control.custom_vjp import custom_vjp
 from purax.control.jit import jit
 from purax.control.open_shapes import check_constraints, fill, solve
-from purax.control.ref_scope import Cells
 from purax.control.sharded import places_of
 from purax.core.aval import ShapeDtypeStruct, array_aval
 from purax.core.dims import Dim, SymbolicScope, evaluate, variables, writing
@@ -423,9 +422,7 @@ def export(
 
 def _export(traced: Any, platforms: tuple[str, ...], checks: tuple[DisabledSafetyCheck, ...]) -> Exported:
     call, program = traced._call, traced._program
-    Cells((*[ref for _, ref in call.refs], *program.cells.refs), ()).refuse(
-        f"{traced.fun_name}, which is to be exported"
-    )
+    _check_references(traced.fun_name, [ref for _, ref in call.refs], program.cells.refs)
     if traced.effects:
         raise ValueError(
             f"{traced.fun_name} calls back into Python or has other effects, which cannot be kept with a program: {traced.effects}"
@@ -453,6 +450,26 @@ def _export(traced: Any, platforms: tuple[str, ...], checks: tuple[DisabledSafet
     )  # fmt: skip
     _check_scope(exported)
     return exported
+
+
+def _check_references(name: str, given: Sequence[Any], captured: Sequence[Any]) -> None:
+    """Refuse a program that takes in references of its caller; those that begin and end inside of it are no part of it."""
+    if captured:
+        raise errors.ReferenceUseError(
+            errors.explain(
+                f"{name} cannot be exported: it would serialize with a closed-over mutable reference, {captured[0]!r}.",
+                "A program that is kept is called where this reference is not.",
+                "make the reference inside of the function, or take what it holds as an argument and return the new value.",
+            )
+        )
+    if given:
+        raise errors.ReferenceUseError(
+            errors.explain(
+                f"{name} cannot be exported for an argument that is a mutable reference, {given[0]!r}.",
+                "A program that is kept has arrays as its inputs and outputs only.",
+                "take what it holds as an argument, make a reference of it inside (purax.new_ref), and return purax.freeze(ref).",
+            )
+        )
 
 
 def _shardings(placements: Sequence[Any]) -> list[Any]:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from purax import errors, tree
+from purax.control import pieces
 from purax.control.call import check_outputs, put_back, take_zeros
 from purax.control.jit import JitFunction, jit
-from purax.control.program import stage_tree
+from purax.control.program import stage_touching
+from purax.control.refs import is_ref
 from purax.control.shard_map import local_aval, shard_map_p
 from purax.core.axes import named_axes
 from purax.core.ir import intern
@@ -172,21 +174,38 @@ def pmap(
         static = {p % len(args): args[p] for p in positions}
         dynamic = tuple([None if i in static else a for i, a in enumerate(args)])
         leaves, in_tree = tree.flatten((dynamic, kwargs))
-        mesh, dims = lanes.axes(in_tree, leaves, lambda: argument_names(fun, dynamic, kwargs))
-        given, empty = take_zeros(leaves)
-        gone = {i for i, _ in empty}
-        in_dims = [d for i, d in enumerate(dims) if i not in gone]
-        one_lane = _OneLane(fun, static, in_tree, in_dims, [(i, _lane_of(x, dims[i])) for i, x in empty], out_axes)
+        names: Callable[[], Sequence[str]] = lambda: argument_names(fun, dynamic, kwargs)
+        mesh, dims = lanes.axes(in_tree, pieces.values_of(leaves), names)
+        _, empty = take_zeros(pieces.values_of(leaves))
+        aside = {i: _lane_of(x, dims[i]) for i, x in empty}
+        # A reference without a mapped axis is for all lanes, as one that is captured.
+        aside.update({i: x for i, x in enumerate(leaves) if dims[i] is None and is_ref(x)})
+        kept = [i for i in range(len(leaves)) if i not in aside]
+        in_dims = [dims[i] for i in kept]
         specs = [spec_of(d, axis) for d in in_dims]
+        touched = pieces.Pieces([leaves[i] for i in kept], specs, (axis,), in_dims)
+        given = pieces.values_of([leaves[i] for i in kept])
+        one_lane = _OneLane(fun, static, in_tree, in_dims, sorted(aside.items()), out_axes, touched)
         avals = [local_aval(aval_of(x), s, mesh, (axis,)) for x, s in zip(given, specs, strict=True)]
         flat_tree = tree.structure(tuple(range(len(given))))
         with named_axes({axis: mesh.size}, lanes=True, manual=True):
-            jaxpr, consts, _ = stage_tree(one_lane, flat_tree, avals, name_of(fun), "pmap")
-        outs = shard_map_p.bind(
-            *consts, *given, jaxpr=intern(jaxpr), mesh=mesh, in_specs=(*[PartitionSpec()] * len(consts), *specs),
-            out_specs=tuple([spec_of(d, axis) for d in one_lane.out_dims]), axes=(axis,), lanes=True,
-        )  # fmt: skip
-        return one_lane.unflatten(outs, mesh.size)
+            jaxpr, consts, _, captured = stage_touching(one_lane, flat_tree, avals, name_of(fun), "pmap")
+        cells = touched.cells(jaxpr, len(consts), captured, lambda: [names()[i] for i in kept])
+        whole = [PartitionSpec()] * len(captured)
+        last, cuts = jaxpr.out_avals[len(jaxpr.outvars) - len(cells) :], [*touched.specs, *whole]
+        pieces.refuse_different(f"pmap({name_of(fun)})", cells, last, cuts, (axis,))
+
+        def run(held: Sequence[Any]) -> Sequence[Any]:
+            operands, count = list(given), len(touched.places)
+            for i, value in zip(touched.places, held, strict=False):
+                operands[i] = value
+            return shard_map_p.bind(
+                *consts, *operands, *held[count:], jaxpr=intern(jaxpr), mesh=mesh, axes=(axis,), lanes=True,
+                in_specs=(*[PartitionSpec()] * len(consts), *specs, *whole),
+                out_specs=(*[spec_of(d, axis) for d in one_lane.out_dims], *cuts),
+            )  # fmt: skip
+
+        return one_lane.unflatten(cells.through((jaxpr,), run), mesh.size)
 
     mapped.__name__ = name_of(fun)
     mapped.__qualname__ = f"pmap({name_of(fun)})"
@@ -202,28 +221,23 @@ def pmap(
 class _OneLane:
     """The user's function on pieces: one lane in, one lane out, each with an axis of size 1 where the mapped axis is.
 
-    Arrays of dtype float0 hold nothing: they go around the program.
+    Arrays of dtype float0 hold nothing: they go around the program. References of mapped arguments are to the lane's own row.
     """
 
     def __init__(
-        self, fun: Any, static: dict[int, Any], in_tree: Any, in_dims: list[int | None], empty: list[Any], out_axes: Any
-    ) -> None:
-        self.fun, self.static, self.in_tree, self.in_dims, self.empty, self.out_axes = (
-            fun,
-            static,
-            in_tree,
-            in_dims,
-            empty,
-            out_axes,
-        )
+        self, fun: Any, static: dict[int, Any], in_tree: Any, in_dims: list[int | None], aside: list[Any], out_axes: Any,
+        touched: pieces.Pieces,
+    ) -> None:  # fmt: skip
+        self.fun, self.static, self.in_tree, self.in_dims = fun, static, in_tree, in_dims
+        self.aside, self.out_axes, self.touched = aside, out_axes, touched
         self.__name__ = name_of(fun)
         self.out_tree: Any = None
         self.out_dims: list[int | None] = []  # of the results that are not empty
         self.zeros: list[tuple[int, Any, int | None]] = []  # those that are: place, lane, mapped axis
 
-    def __call__(self, *pieces: Any) -> list[Any]:
-        lane = [x if d is None else shape.squeeze(x, (d,)) for x, d in zip(pieces, self.in_dims, strict=True)]
-        args, kwargs = self.in_tree.unflatten(put_back(lane, self.empty))
+    def __call__(self, *own: Any) -> list[Any]:
+        lane = [x if d is None else shape.squeeze(x, (d,)) for x, d in zip(own, self.in_dims, strict=True)]
+        args, kwargs = self.in_tree.unflatten(put_back(self.touched.opened(lane), self.aside))
         outs, self.out_tree = tree.flatten(self.fun(*[self.static.get(i, a) for i, a in enumerate(args)], **kwargs))
         check_outputs(self.__name__, outs, self.out_tree)
         wanted = tree.flatten_axes("pmap out_axes", self.out_tree, self.out_axes)
@@ -235,7 +249,8 @@ class _OneLane:
         self.zeros = [(i, x, dims[i]) for i, x in zeros]
         gone = {i for i, _ in zeros}
         self.out_dims = [d for i, d in enumerate(dims) if i not in gone]
-        return [x if d is None else shape.expand_dims(x, (d,)) for x, d in zip(outs, self.out_dims, strict=True)]
+        rows = [x if d is None else shape.expand_dims(x, (d,)) for x, d in zip(outs, self.out_dims, strict=True)]
+        return [*rows, *self.touched.last()]
 
     def unflatten(self, outs: Sequence[Any], size: int) -> Any:
         """The user's result for all lanes."""

@@ -195,6 +195,37 @@ class Ref(_Access):
         return f"Ref<{aval_of(self._value).str_short()}, created at {where}>"
 
 
+class RefType:
+    """The type of a reference: that of the array that it holds, told apart.
+
+    Attributes
+    ----------
+    inner_aval : ShapedArray
+        Of the array.
+    shape, dtype, ndim, size, weak_type
+        Its own.
+    """
+
+    __slots__ = ("inner_aval",)
+
+    def __init__(self, inner_aval: Any) -> None:
+        self.inner_aval = inner_aval
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("shape", "dtype", "ndim", "size", "weak_type"):
+            return getattr(self.inner_aval, name)
+        raise AttributeError(f"the type of a reference has no attribute {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is RefType and self.inner_aval == other.inner_aval
+
+    def __hash__(self) -> int:
+        return hash((RefType, self.inner_aval))
+
+    def __repr__(self) -> str:
+        return f"Ref{{{self.inner_aval.str_short()}}}"
+
+
 class RefView(_Access):
     """A reference to some elements of another one."""
 
@@ -441,7 +472,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     if is_ref(init_val):
         raise errors.ReferenceUseError(f"new_ref takes an array, got {init_val!r}")
     value = init_val if isinstance(init_val, Tracer) else hooks.as_array(init_val)
-    return Ref(cast.as_type(value, aval_of(value).strip_weak()), kind)
+    return Ref(value, kind)
 
 
 def empty_ref(ty: Any, memory_space: Any = None) -> Ref:

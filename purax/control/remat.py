@@ -8,11 +8,12 @@ from the inputs and the saved values, and is linear in the tangents.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from purax import config, tree
 from purax.control import refs
+from purax.control.custom_vjp import custom_vjp_call_p
 from purax.control.policies import checkpoint_name, checkpoint_policies, split_by_policy
 from purax.control.program import build, stage_touching, take
 from purax.control.program_call import HeldCall, LinearCall, jit_p, plain
@@ -130,8 +131,27 @@ def _make_plan(jaxpr: Jaxpr, mask: tuple[bool, ...], policy: Any) -> _Plan:
     live = [*used[: count + len(kept)], *[True] * (len(avals) - count - len(kept))]
     linear = intern(Jaxpr([], take(linear.invars, live), linear.outvars, linear.eqns, (), jaxpr.name))
     saved = used[count : count + len(kept)]
-    forward, _ = dead_code(saving.forward, [*[True] * outs, *[False] * (total - outs), *saved])
+    if any(saved) or not _optimized(jaxpr):
+        forward, _ = dead_code(saving.forward, [*[True] * outs, *[False] * (total - outs), *saved])
+    else:
+        forward = jaxpr
     return _Plan(intern(forward), linear, used[:count], outs, parts.out_nonzero)
+
+
+def _optimized(jaxpr: Jaxpr) -> bool:
+    """Whether the program calls functions with backward rules, all of which ask to be run themselves where no residual is kept."""
+    asked = [eqn.params["rule"].optimize_remat for eqn in _equations(jaxpr) if eqn.primitive is custom_vjp_call_p]
+    return bool(asked) and all(asked)
+
+
+def _equations(jaxpr: Jaxpr) -> Iterator[Any]:
+    """The equations of a program and of those that it holds."""
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for value in eqn.params.values():
+            for inner in value if isinstance(value, tuple) else (value,):
+                if isinstance(inner, Jaxpr):
+                    yield from _equations(inner)
 
 
 class RematLinear(LinearCall):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from purax import errors, tree
-from purax.control import refs
+from purax.control import pieces, refs
 from purax.control.program import stage_touching
 from purax.core.axes import Axis, manual_axes, named_axes
 from purax.core.interpret import eval_jaxpr, reference_eval
@@ -159,25 +159,36 @@ class ShardMap(Primitive):
         nonzero = tuple([c is not None for c in cotangents])
         with _scope(params):
             transposed, out_nonzero, cells = transpose_jaxpr(jaxpr, linear, nonzero)
-            cells.refuse("shard_map")
+            outer, cuts, unseen = pieces.of_devices(cells, axes)
+            count = len(cells)
+            last = transposed.out_avals[len(transposed.outvars) - count :]
+            pieces.refuse_different(f"a backward rule in {jaxpr.name}", outer, last, cuts, axes)
             values = [x for x, m in zip(operands, linear, strict=True) if not m]
             given = [c for c in cotangents if c is not None]
             out_specs = _where(params["out_specs"], nonzero)
             specs = (*_where(params["in_specs"], [not m for m in linear]), *out_specs)
             avals = [local_aval(aval_of(x), s, mesh, axes) for x, s in zip((*values, *given), specs, strict=True)]
+            avals += [local_aval(a, s, mesh, axes) for a, s in zip(outer.avals(), cuts, strict=True)]
             types = _where(jaxpr.out_avals, nonzero)
 
             def pullback(*xs: Any) -> list[Any]:
-                local = [
-                    _entering(c, a, s, mesh, axes) for c, a, s in zip(xs[len(values) :], types, out_specs, strict=True)
+                entering = xs[len(values) : len(xs) - count]
+                local = [_entering(c, a, s, mesh, axes) for c, a, s in zip(entering, types, out_specs, strict=True)]
+                held = [
+                    x if d is None else shape.squeeze(x, (d,))
+                    for x, d in zip(xs[len(xs) - count :], unseen, strict=True)
                 ]
-                return eval_jaxpr(transposed, (), *xs[: len(values)], *local)
+                outs = eval_jaxpr(transposed, (), *xs[: len(values)], *local, *held)
+                held = [
+                    x if d is None else shape.expand_dims(x, (d,))
+                    for x, d in zip(outs[len(outs) - count :], unseen, strict=True)
+                ]
+                return [*outs[: len(outs) - count], *held]
 
             program = _staged(pullback, avals, jaxpr.name)
         wanted = _where(_where(params["in_specs"], linear), out_nonzero)
-        results = iter(
-            self.bind(*values, *given, **{**params, "jaxpr": program, "in_specs": specs, "out_specs": tuple(wanted)})
-        )
+        changed = {**params, "jaxpr": program, "in_specs": (*specs, *cuts), "out_specs": (*wanted, *cuts)}
+        results = iter(outer.through((program,), lambda held: self.bind(*values, *given, *held, **changed)))
         found = iter([next(results) if n else None for n in out_nonzero])
         return tuple([next(found) if m else None for m in linear])
 
@@ -394,9 +405,6 @@ def shard_map(
     name = name_of(f)
 
     def mapped(*args: Any) -> Any:
-        given = args
-        args = refs.bury(f"shard_map({name})", args)
-        fun = f if given is args else refs.unburied(f)
         grid = chosen_mesh(mesh, "shard_map", tree.leaves(args))
         taken = manual_axes.get()
         axes = tuple(n for n in grid.axis_names if (n in axis_names if axis_names else n not in taken))
@@ -410,30 +418,48 @@ def shard_map(
             fixed = {i: x for i, (x, s) in enumerate(zip(leaves, found, strict=True)) if s is None}
             specs = checked_specs("in_specs", [s for s in found if s is not None], grid, axes)
         names = lambda: [n for i, n in enumerate(argument_names(f, args)) if i not in fixed]
+        refs.check_distinct(f"shard_map({name})", leaves, lambda: argument_names(f, args))
         leaves = [x for i, x in enumerate(leaves) if i not in fixed]
+        touched = pieces.Pieces(leaves, specs, axes)
+        leaves = pieces.values_of(leaves)
         check_arrays(f"shard_map({name})", leaves, names)
         _check_cuts(name, leaves, specs, grid, names)
         avals = [local_aval(aval_of(x), s, grid, axes) for x, s in zip(leaves, specs, strict=True)]
 
-        def local(*pieces: Any) -> Any:
-            rest = iter(pieces)
-            return fun(*in_tree.unflatten([fixed[i] if i in fixed else next(rest) for i in range(in_tree.num_leaves)]))
+        out_tree: Any = None
+
+        def local(*own: Any) -> list[Any]:
+            nonlocal out_tree
+            rest = iter(touched.opened(own))
+            inner = in_tree.unflatten([fixed[i] if i in fixed else next(rest) for i in range(in_tree.num_leaves)])
+            outs, out_tree = tree.flatten(f(*inner))
+            return [*outs, *touched.last()]
 
         flat_tree = tree.structure(tuple(range(len(leaves))))
         with named_axes({n: grid.shape[n] for n in axes}, lanes=not checked, manual=True):
-            jaxpr, consts, out_tree, cells = stage_touching(local, flat_tree, avals, name, "shard_map")
+            jaxpr, consts, _, cells = stage_touching(local, flat_tree, avals, name, "shard_map")
         late = isinstance(out_specs, _Late)
         given_specs = (
             out_specs.specs(out_tree) if late else tree.flatten_axes("shard_map out_specs", out_tree, out_specs)
         )
         whole = [_WHOLE] * len(cells)  # what references hold is whole on each device, before and afterwards
-        wanted = [*checked_specs("out_specs", given_specs, grid, axes), *whole]
-        _check_outputs(name, jaxpr, wanted, axes, checked, out_tree)
-        run = lambda held: shard_map_p.bind(
-            *consts, *leaves, *held, jaxpr=intern(jaxpr), mesh=grid, in_specs=(*[_WHOLE] * len(consts), *specs, *whole),
-            out_specs=tuple(wanted), axes=axes, lanes=not checked,
-        )  # fmt: skip
-        return out_tree.unflatten(cells.through((jaxpr,), run))
+        wanted = [*checked_specs("out_specs", given_specs, grid, axes), *touched.specs, *whole]
+        _check_outputs(name, jaxpr, wanted[: out_tree.num_leaves], axes, checked, out_tree)
+        through = touched.cells(jaxpr, len(consts), cells, names)
+        if checked:
+            last = jaxpr.out_avals[out_tree.num_leaves :]
+            pieces.refuse_different(name, through, last, wanted[out_tree.num_leaves :], axes)
+
+        def run(held: Sequence[Any]) -> Sequence[Any]:
+            operands, count = list(leaves), len(touched.places)
+            for i, value in zip(touched.places, held, strict=False):
+                operands[i] = value
+            return shard_map_p.bind(
+                *consts, *operands, *held[count:], jaxpr=intern(jaxpr), mesh=grid, axes=axes, lanes=not checked,
+                in_specs=(*[_WHOLE] * len(consts), *specs, *whole), out_specs=tuple(wanted),
+            )  # fmt: skip
+
+        return out_tree.unflatten(through.through((jaxpr,), run))
 
     mapped.__name__ = name
     mapped.__qualname__ = f"shard_map({name})"
@@ -465,8 +491,9 @@ def smap(f: Callable[..., Any] | None = None, /, *, in_axes: Any = Infer, out_ax
         specs: Any = Infer
         if in_axes is not Infer:
             given = tree.flatten_axes("smap in_axes", in_tree, tuple(in_axes) if isinstance(in_axes, list) else in_axes)
+            values = pieces.values_of(leaves)
             specs = in_tree.unflatten(
-                [_cut_at(axis, aval_of(x).ndim, axis_name) for axis, x in zip(given, leaves, strict=True)]
+                [_cut_at(axis, aval_of(x).ndim, axis_name) for axis, x in zip(given, values, strict=True)]
             )
         ndims: list[int] = []
 
@@ -594,9 +621,9 @@ def _check_outputs(
 ) -> None:
     def path(i: int) -> str:
         paths = [tree.keystr(p) for p, _ in tree.leaves_with_path(out_tree.unflatten(range(out_tree.num_leaves)))]
-        return paths[i] if i < len(paths) else " of a reference"
+        return paths[i]
 
-    for i, (aval, spec) in enumerate(zip(jaxpr.out_avals, specs, strict=True)):
+    for i, (aval, spec) in enumerate(zip(jaxpr.out_avals, specs, strict=False)):
         if len(spec) > aval.ndim:
             raise ValueError(
                 f"shard_map applied to the function '{name}' was given an out_specs entry which is too long to be compatible with the "

@@ -132,8 +132,8 @@ def _as_struct(x: Any) -> Any:
 
 
 def typeof(x: Any) -> Any:
-    """The type of a value as a program sees it: shape, dtype, weak type."""
-    return aval_of(x)
+    """The type of a value as a program sees it: shape, dtype, weak type; of a mutable reference that of what it holds, told apart."""
+    return refs.RefType(aval_of(x._load())) if refs.is_ref(x) else aval_of(x)
 
 
 def block_until_ready(x: Any) -> Any:

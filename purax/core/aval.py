@@ -379,7 +379,8 @@ class ShapeDtypeStruct:
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:
         """A copy with some fields replaced."""
-        fields = {"shape": self.shape, "dtype": self.dtype, "sharding": self._sharding, "weak_type": self.weak_type}
+        names = ("shape", "dtype", "weak_type", "is_ref")
+        fields = {"sharding": self._sharding, **{name: getattr(self, name) for name in names}}
         return ShapeDtypeStruct(**{**fields, **changes})
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -394,13 +395,16 @@ class ShapeDtypeStruct:
     def __repr__(self) -> str:
         more = f", sharding={self._sharding}" if self._sharding is not None else ""
         more += ", weak_type=True" if self.weak_type else ""
+        more += ", is_ref=True" if self.is_ref else ""
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={getattr(self.dtype, 'name', self.dtype)}{more})"
 
     __str__ = __repr__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtypeStruct) and (self.shape, self.dtype, self._sharding, self.weak_type) == (
-            other.shape, other.dtype, other._sharding, other.weak_type)  # fmt: skip
+        return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((self.shape, self.dtype, self._sharding, self.weak_type))
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.shape, self.dtype, self._sharding, self.weak_type, self.is_ref)

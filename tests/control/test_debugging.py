@@ -168,8 +168,8 @@ def test_what_a_callback_raises_is_the_cause():
 def test_log_goes_to_the_logger(caplog):
     with caplog.at_level(logging.DEBUG, "purax.debug"):
         purax.jit(lambda x: debug.log("x={}", x * x))(2)
-        debug.log("{}", 1, level=logging.WARNING)
-    assert [(r.levelno, r.message) for r in caplog.records] == [(logging.DEBUG, "x=4"), (logging.WARNING, "1")]
+        debug.log("{} %", 1, level=logging.WARNING)
+    assert [(r.levelno, r.message) for r in caplog.records] == [(logging.DEBUG, "x=4"), (logging.WARNING, "1 %")]
 
 
 def test_every_device_of_pmap_prints(capsys):

@@ -412,3 +412,20 @@ def test_a_mapped_call_of_an_exported_function_says_that_it_has_no_rule():
     exported = export.export(purax.jit(pnp.sin))(np.ones(3, np.float32))
     with pytest.raises(NotImplementedError, match="map the function before it is exported"):
         purax.vmap(exported.call)(np.ones((2, 3), np.float32))
+
+
+def test_references_that_begin_and_end_inside_are_exported():
+    def fun(x):
+        ref = purax.new_ref(x)
+
+        def step(_, factor):
+            purax.jit(lambda r: r.__setitem__(..., pnp.sin(r[...]) * factor))(ref)
+            return None, ref[0]
+
+        _, firsts = lax.scan(step, None, pnp.arange(1.0, 4.0))
+        return purax.freeze(ref).sum() + firsts.sum()
+
+    x = pnp.array([0.3, 0.5])
+    kept = again(export.export(purax.jit(fun))(struct("n")), vjp_order=1)
+    np.testing.assert_allclose(kept.call(x), fun(x), rtol=1e-6)
+    np.testing.assert_allclose(purax.grad(kept.call)(x), purax.grad(fun)(x), rtol=1e-5)

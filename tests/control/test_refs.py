@@ -30,6 +30,19 @@ def test_a_reference_is_read_and_written_by_index():
     assert isinstance(ref, purax.Ref) and not isinstance(ref, purax.Array)
 
 
+def test_types_of_references_are_those_of_what_they_hold():
+    ref, weak = purax.new_ref(pnp.zeros((2, 3))), purax.new_ref(1.0)
+    kind = purax.typeof(ref)
+    assert (repr(kind), kind.shape, kind.dtype, kind.size) == ("Ref{float32[2,3]}", (2, 3), np.float32, 6)
+    assert kind == purax.typeof(purax.new_ref(pnp.ones((2, 3)))) != purax.typeof(ref[...])
+    half = pnp.ones(2, "float16")
+    for value in (2.0, np.float32(3)):  # a weak type stays one
+        weak[...] = value
+        assert (weak[...] * half).dtype == jit(lambda r: r[...] * half)(weak).dtype == np.float16
+    promised = purax.ShapeDtypeStruct((2,), "float32", is_ref=True)
+    assert promised != purax.ShapeDtypeStruct((2,), "float32") and promised == promised.update(shape=(2,))
+
+
 def test_functions_of_references_do_what_indexing_does():
     ref = purax.new_ref(pnp.zeros(3))
     refs.set(ref, 1, 2.0)
@@ -231,6 +244,28 @@ def test_rules_that_references_cannot_follow_say_so():
         grad(jit(scaled))(1.0)
 
 
+def test_forward_mode_reads_the_references_of_backward_rules():
+    factor = purax.new_ref(2.0)
+
+    @purax.custom_vjp
+    def scaled(x):
+        return pnp.sin(x)
+
+    scaled.defvjp(lambda x: (pnp.sin(x), pnp.cos(x)), lambda slope, c: (c * slope * factor[...],))
+    forward = lambda x: purax.jvp(lambda x: scaled(2 * x), (x,), (1.0,))[1]
+    compiled, mapped = jit(forward), jit(vmap(forward))
+    for value in (2.0, 5.0):  # what the reference holds at the time of the call
+        factor[...] = value
+        for run in (forward, compiled, lambda x: mapped(pnp.array([x, 0.0]))[0]):
+            np.testing.assert_allclose(run(0.3), value * 2 * np.cos(0.6), rtol=1e-6)
+    np.testing.assert_allclose(purax.jacfwd(grad(scaled))(0.3), -5 * np.sin(0.3), rtol=1e-6)
+    with pytest.raises(errors.ReferenceUseError, match="forward mode derives another program"):
+        purax.jvp(jit(scaled), (0.3,), (1.0,))
+    for run in (lambda f: f, jit):
+        with pytest.raises(errors.ReferenceUseError, match="so what it writes would be lost"):
+            purax.jvp(run(lambda x: noting(factor, x)), (0.3,), (1.0,))
+
+
 def test_stages_of_functions_that_touch_references():
     passed, captured = purax.new_ref(pnp.zeros(3)), purax.new_ref(1.0)
 
@@ -344,7 +379,8 @@ def test_values_that_are_not_differentiated_may_be_written_outside():
             lambda ref: lax.custom_root(lambda x: (ref.__setitem__(0, 1.0), x)[1], 1.0, lambda f, x: f(x), None),
             "written inside",
         ),
-        (lambda ref: purax.export.export(jit(lambda: ref.__setitem__(0, 1.0)))(), "exported"),
+        (lambda ref: purax.export.export(jit(lambda: ref.__setitem__(0, 1.0)))(), "serialize with a closed-over"),
+        (lambda ref: purax.export.export(jit(lambda r: r[...]))(ref), "cannot be exported for an argument"),
         (lambda ref: jit(lambda x: x[...] + ref[...])(ref), "closed over and passed as the argument x"),
         (lambda ref: lax.while_loop(lambda i: ref.addupdate(1.0) or i < 3, lambda i: i + 1, 0), "may only read"),
         (lambda ref: (purax.freeze(ref), ref[...]), "frozen"),
@@ -399,7 +435,117 @@ def test_devices_read_a_whole_reference_and_may_write_what_they_agree_on():
         np.testing.assert_array_equal(run(ref.at[1:], pnp.arange(8.0)), np.arange(8.0) + 10)
         np.testing.assert_array_equal(ref[...], [0, 28])
         ref[...] = 0.0
-    with pytest.raises(ValueError, match="replication"):
+    with pytest.raises(errors.ReferenceUseError, match="each device would write its own"):
         purax.shard_map(lambda x: ref.__setitem__(0, x[0]), mesh=mesh, in_specs=purax.P("i"), out_specs=None)(
             pnp.arange(8.0)
         )
+
+
+IN_PIECES = {
+    "plain": lambda step: step(),
+    "jit": lambda step: jit(step)(),
+    "scan": lambda step: lax.scan(lambda c, _: (step(), c)[1:] * 2, 0.0, None, 1),
+    "cond": lambda step: lax.cond(lax.axis_index("i") >= 0, step, lambda: None),
+    "checkpoint": lambda step: purax.checkpoint(step)(),
+}
+
+
+def on_devices(fun, in_specs, count=4):
+    return purax.shard_map(fun, mesh=purax.make_mesh((count,), ("i",)), in_specs=in_specs, out_specs=None)
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("outer", [lambda f: f, jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("kind", IN_PIECES)
+def test_each_device_updates_its_piece_of_a_reference(kind, outer):
+    def fun(ref, x):
+        def step():
+            ref[...] += x * (lax.axis_index("i") + 1)
+            ref[0] = 100.0
+
+        IN_PIECES[kind](step)
+
+    ref = purax.new_ref(pnp.arange(10.0))
+    outer(on_devices(fun, (purax.P("i"), purax.P("i"))))(ref.at[:8], pnp.ones(8))
+    np.testing.assert_array_equal(ref[...], [100, 2, 100, 5, 100, 8, 100, 11, 8, 9])
+
+
+@pytest.mark.devices
+def test_pieces_of_references_have_derivatives_and_lanes():
+    def fun(x):
+        ref = purax.new_ref(x)
+
+        def local(ref):
+            ref[...] = pnp.sin(ref[...]) * (lax.axis_index("i") + 1)
+
+        on_devices(local, purax.P("i"))(ref)
+        return purax.freeze(ref)
+
+    x, factor = pnp.arange(8.0), np.repeat([1, 2, 3, 4], 2)
+    for run in (lambda f: f, jit):
+        np.testing.assert_allclose(run(grad(lambda x: fun(x).sum()))(x), np.cos(x) * factor, rtol=1e-5, atol=1e-6)
+        _, tangent = run(lambda x: purax.jvp(fun, (x,), (pnp.ones(8),)))(x)
+        np.testing.assert_allclose(tangent, np.cos(x) * factor, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(run(vmap(fun))(pnp.stack([x, x + 1]))[1], np.sin(x + 1) * factor, rtol=1e-5)
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("outer", [lambda f: f, jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("given", ["piece", "captured", "lane"])
+def test_backward_rules_on_devices_write_references(given, outer):
+    @purax.custom_vjp
+    def note(ref, x):
+        return x
+
+    def backward(ref, cotangent):
+        ref[...] += cotangent if given != "captured" else lax.psum(cotangent.sum(), "i")
+        return None, cotangent
+
+    note.defvjp(lambda ref, x: (x, ref), backward)
+    total = purax.new_ref(0.0)
+    x, rows = pnp.arange(4.0), purax.new_ref(pnp.zeros(4))
+    if given == "lane":
+        mapped = purax.pmap(lambda ref, x: pnp.sin(note(ref, x)), "i")
+    else:
+        seen = lambda ref: ref if given == "piece" else total
+        mapped = purax.shard_map(
+            lambda ref, x: pnp.sin(note(seen(ref), x)), mesh=purax.make_mesh((4,), ("i",)),
+            in_specs=(purax.P("i"), purax.P("i")), out_specs=purax.P("i"),
+        )  # fmt: skip
+    derivative = outer(grad(lambda x, ref: mapped(ref, x).sum()))
+    for times in (1, 2):
+        np.testing.assert_allclose(derivative(x, rows), np.cos(x), rtol=1e-6)
+        np.testing.assert_allclose(rows[...], 0 * x if given == "captured" else times * np.cos(x), rtol=1e-6)
+        np.testing.assert_allclose(total[...], times * np.cos(x).sum() * (given == "captured"), rtol=1e-5)
+
+
+@pytest.mark.devices
+def test_lanes_of_pmap_have_their_rows_of_references():
+    rows, total, read = purax.new_ref(pnp.zeros((2, 4))), purax.new_ref(0.0), purax.new_ref(10.0)
+
+    def fun(row, same, x):
+        row[...] += x
+        same[...] = lax.psum(x, "i")
+        return row[...].sum() + read[...]
+
+    out = purax.pmap(fun, "i", in_axes=(1, None, 0))(rows, total, pnp.arange(4.0))
+    np.testing.assert_array_equal(out, 2 * np.arange(4.0) + 10)
+    np.testing.assert_array_equal(rows[...], np.tile(np.arange(4.0), (2, 1)))
+    assert float(total[...]) == 6
+    with pytest.raises(errors.ReferenceUseError, match="each device would write its own"):
+        purax.pmap(lambda x: total.__setitem__(..., x), "i")(pnp.arange(4.0))
+
+
+@pytest.mark.devices
+def test_pieces_of_references_are_cut_and_kept_apart_as_arrays_are():
+    ref = purax.new_ref(pnp.zeros(6))
+    with pytest.raises(ValueError, match="6 is not divisible by 4"):
+        on_devices(lambda ref: None, purax.P("i"))(ref)
+    with pytest.raises(errors.ReferenceUseError, match="closed over and passed as the argument view"):
+        on_devices(lambda view: view.addupdate(ref[...].sum()), purax.P("i"))(ref.at[:4])
+    with pytest.raises(errors.ReferenceUseError, match="only one reference"):
+        on_devices(lambda a, b: None, purax.P())(ref, ref)
+    left = []
+    on_devices(left.append, purax.P("i"))(ref.at[:4])
+    with pytest.raises(errors.UnexpectedTracerError, match="escaped"):
+        left[0][...]

@@ -171,3 +171,24 @@ def test_each_value_that_is_kept_is_told_with_its_origin():
     named = saved_residuals(lambda x: pnp.sin(checkpoint_name(pnp.exp(x), "e")).sum() + checkpoint_name(x, "f") @ x, X)
     assert any(r.origin.startswith("named 'f'") for r in named)
     assert all(r.aval.shape == (3,) for r in found)
+
+
+@pytest.mark.parametrize("outer", [lambda f: f, purax.jit, purax.vmap], ids=["eager", "jit", "vmap"])
+@pytest.mark.parametrize("asked", [True, False])
+def test_functions_that_ask_for_it_run_themselves_in_the_forward_part(asked, outer):
+    ran = []
+
+    @purax.custom_vjp
+    def fun(x):
+        purax.debug.callback(lambda: ran.append("function"))
+        return pnp.sin(x)
+
+    def forward(x):
+        purax.debug.callback(lambda: ran.append("rule"))
+        return pnp.sin(x), x
+
+    fun.defvjp(forward, lambda x, c: (c * pnp.cos(x),), optimize_remat=asked)
+    value = pnp.ones(1) if outer is purax.vmap else 1.0
+    found = outer(purax.grad(purax.checkpoint(lambda x: 2 * fun(x))))(value)
+    np.testing.assert_allclose(found, 2 * np.cos(value), rtol=1e-6)
+    assert ran == ["function" if asked else "rule"]

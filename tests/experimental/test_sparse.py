@@ -21,20 +21,25 @@ EVERY = pytest.mark.parametrize(("shape", "layout"), LAYOUTS, ids=[f"{s}-{lay[0]
 
 
 def drawn(shape, layout, dtype="float32"):
-    """A random array whose indices repeat, with padding in its last element."""
+    """A random array whose indices repeat, some of them counted from the end, with padding in its last elements."""
     mat = test_util.rand_bcoo(RNG)(shape, dtype, n_batch=layout.n_batch, n_dense=layout.n_dense)
     if layout.n_sparse and mat.nse > 1:
-        mat.indices = mat.indices.at[..., -1, :].set(np.asarray(mat.sparse_shape, np.int32))
+        sizes, indices = np.asarray(mat.sparse_shape, np.int32), np.array(mat.indices)
+        turned = (RNG.rand(*indices.shape) < 0.3) & (indices < sizes)
+        indices = np.where(turned, indices - sizes, indices)
+        indices[..., -1, :] = sizes if RNG.rand() < 0.5 else -1 - sizes
+        mat.indices = pnp.asarray(indices)
     return mat
 
 
 def written_out(mat):
     """The dense array, by NumPy alone."""
     out = np.zeros(mat.shape, np.asarray(mat.data).dtype)
-    data, indices = (np.asarray(x) for x in mat.full())
+    (data, _), n = mat.full(), mat.n_batch
+    data, indices = np.asarray(data), np.broadcast_to(mat.indices, (*mat.shape[:n], *mat.indices.shape[n:]))
     for batch in np.ndindex(*mat.shape[: mat.n_batch]):
         for value, index in zip(data[batch], indices[batch], strict=True):
-            if all(i < n for i, n in zip(index, mat.sparse_shape, strict=True)):
+            if all(-n <= i < n for i, n in zip(index, mat.sparse_shape, strict=True)):
                 out[(*batch, *index)] += value
     return out
 
@@ -127,6 +132,22 @@ def test_sorting_and_merging(shape, layout):
         np.testing.assert_allclose(new.todense(), written_out(mat), rtol=1e-5, atol=1e-6)
         rows = batches(new)
         assert all((np.diff(np.lexsort(batch.T[::-1])) >= 0).all() for batch in rows if batch.size)
+
+
+def test_strict_ranks_are_kept():
+    with purax.numpy_rank_promotion("raise"):
+        mat = BCOO((pnp.ones(2), np.array([[0, -1], [1, 0]])), shape=(2, 3))
+        np.testing.assert_array_equal(mat.sort_indices().todense(), [[0, 0, 1], [1, 0, 0]])
+        np.testing.assert_array_equal(mat.reshape(6).sum_duplicates().todense(), [0, 0, 1, 1, 0, 0])
+
+
+def test_small_integers_number_long_axes():
+    for dtype, place in ((np.int8, 100), (np.int8, -100), (np.uint8, 200), (np.int16, -1)):
+        mat = BCOO((pnp.array([2.0]), np.array([[place]], dtype)), shape=(300,))
+        want = np.zeros(300)
+        want[place] = 2
+        np.testing.assert_array_equal(mat.todense(), want)
+        np.testing.assert_array_equal(mat @ pnp.arange(300.0), 2 * np.arange(300.0)[place])
 
 
 def test_the_number_of_elements_must_be_known_where_it_is_traced():

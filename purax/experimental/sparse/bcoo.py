@@ -13,7 +13,7 @@ from purax import dtypes, errors, tree
 from purax import numpy as pnp
 from purax.experimental.sparse import arithmetic, bcoo_order, bcoo_shape
 from purax.experimental.sparse.base import JAXSparse
-from purax.experimental.sparse.layout import broadcast_to, columns, in_bounds, over_batch, zeroed
+from purax.experimental.sparse.layout import broadcast_to, columns, counted, in_bounds, over_batch, zeroed
 from purax.tree import GetAttrKey
 
 __all__ = ["BCOO", "bcoo_fromdense", "bcoo_todense"]
@@ -25,7 +25,7 @@ class BCOO(JAXSparse):
 
     The axes are, in this order, `n_batch` batch axes, `n_sparse` sparse axes and `n_dense` dense axes. For each place along the batch
     axes, `nse` blocks of the dense axes are stored, at coordinates along the sparse axes. Blocks of equal coordinates add up; blocks
-    whose coordinates are out of bounds are padding and count as zero.
+    whose coordinates are out of bounds are padding and count as zero. A negative coordinate counts from the end of its axis.
 
     Parameters
     ----------
@@ -127,12 +127,16 @@ class BCOO(JAXSparse):
         return self._tail[self.n_sparse :]
 
     def full(self) -> tuple[Any, Any]:
-        """Data and indices with all batch axes written out."""
+        """Data and coordinates with all batch axes written out."""
         batch, n = self.shape[: self.n_batch], self.n_batch
         return (
             broadcast_to(self.data, (*batch, *self.data.shape[n:])),
-            broadcast_to(self.indices, (*batch, *self.indices.shape[n:])),
+            broadcast_to(self.coordinates(), (*batch, *self.indices.shape[n:])),
         )
+
+    def coordinates(self) -> Any:
+        """The indices, counted from the start."""
+        return counted(self.indices, self.sparse_shape)
 
     def _layout(self) -> str:
         parts = {"n_batch": self.n_batch, "n_dense": self.n_dense}
@@ -325,7 +329,7 @@ def bcoo_todense(mat: BCOO) -> Any:
         data = zeroed(data, in_bounds(indices, sizes))
         return pnp.zeros((*sizes, *mat.dense_shape), data.dtype).at[columns(indices)].add(data, mode="drop")
 
-    return over_batch(one, mat.shape[: mat.n_batch], mat.data, mat.indices)
+    return over_batch(one, mat.shape[: mat.n_batch], mat.data, mat.coordinates())
 
 
 def bcoo_fromdense(

@@ -42,12 +42,12 @@ def bcoo_sort_indices(mat: Any) -> Any:
     BCOO
         Equal to `mat`, with `indices_sorted`.
     """
-    own = mat.indices.shape[: mat.n_batch]
+    own, coordinates = mat.indices.shape[: mat.n_batch], mat.coordinates()
     order = over_batch(
-        lambda i: pnp.lexsort(columns(i)[::-1]) if i.shape[-1] else pnp.arange(i.shape[0]), own, mat.indices
+        lambda i: pnp.lexsort(columns(i)[::-1]) if i.shape[-1] else pnp.arange(i.shape[0]), own, coordinates
     )
     batch = mat.shape[: mat.n_batch]
-    indices = over_batch(lambda i, o: i[o], own, mat.indices, order)
+    indices = over_batch(lambda i, o: i[o], own, coordinates, order)
     data = over_batch(lambda d, o: d[o], batch, mat.data, order)
     return mat.make((data, indices), mat.shape, indices_sorted=True, unique_indices=mat.unique_indices)
 
@@ -83,7 +83,7 @@ def bcoo_sum_duplicates(mat: Any, nse: int | None = None, remove_zeros: bool = T
         stored = (data != 0).any(axis=tuple(range(1, data.ndim)))
         return pnp.where(stored, found, np.asarray(total, found.dtype))
 
-    key_of = over_batch(key, batch, mat.data, mat.indices)
+    key_of = over_batch(key, batch, mat.data, mat.coordinates())
     if nse is None:
         nse = _count_distinct(key_of, total)
     count = int(nse)
@@ -150,7 +150,7 @@ def bcoo_extract(mat: Any, arr: Any, *, assume_unique: bool | None = None) -> An
         )
     unique = mat.unique_indices if assume_unique is None else assume_unique
     batch, sizes = mat.shape[: mat.n_batch], mat.sparse_shape
-    data = over_batch(lambda i, a: values_at(i, a, sizes, unique), batch, mat.indices, arr)
+    data = over_batch(lambda i, a: values_at(i, a, sizes, unique), batch, mat.coordinates(), arr)
     return mat.make(
         (data, mat.indices), mat.shape, indices_sorted=mat.indices_sorted, unique_indices=mat.unique_indices
     )

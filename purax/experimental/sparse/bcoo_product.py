@@ -21,6 +21,7 @@ from purax.experimental.sparse.bcoo_order import bcoo_sum_duplicates, bcoo_updat
 from purax.experimental.sparse.layout import (
     broadcast_to,
     columns,
+    counted,
     first_of,
     grid,
     in_bounds,
@@ -211,6 +212,11 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
     (left, right), (left_batch, right_batch) = _numbers(dimension_numbers, A.ndim, B.ndim)
     matrices = not left_batch and not right_batch and A.ndim == len(left) + 1 and B.ndim == len(right) + 1
     if matrices and indices.ndim == 2 and indices.shape[-1] == 2:
+        sizes = (
+            A.size // max(math.prod(A.shape[a] for a in left), 1),
+            B.size // max(math.prod(B.shape[b] for b in right), 1),
+        )
+        indices = counted(indices, sizes)
         # only the rows and columns that are asked for
         rows = (
             pnp.moveaxis(A, [a for a in range(A.ndim) if a not in left], [0])
@@ -222,14 +228,11 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
         cols = cols.at[indices[:, 1]].get(mode="fill", fill_value=0)
         rows, cols = promote_dtypes(rows, cols)
         values = (rows * cols).sum(tuple(range(1, rows.ndim)), dtype=rows.dtype)
-        sizes = (
-            A.size // max(math.prod(A.shape[a] for a in left), 1),
-            B.size // max(math.prod(B.shape[b] for b in right), 1),
-        )
         return zeroed(values, first_of(keys(indices, sizes)))
     product = dot_general(A, B, ((left, right), (left_batch, right_batch)), precision="highest")
     n = indices.ndim - 2
     sizes = product.shape[n : n + indices.shape[-1]]
+    indices = counted(indices, sizes)
     return over_batch(lambda i, p: values_at(i, p, sizes, unique=False), product.shape[:n], indices, product)
 
 
@@ -286,7 +289,7 @@ def values_met(mat: Any, arr: Any, padding: int = 0) -> Any:
     if all(size == 1 for size in arr.shape[n:stop]):
         return arr.reshape(*arr.shape[:n], 1, *dense)
     batch = tuple(np.broadcast_shapes(mat.indices.shape[:n], arr.shape[:n]))
-    places = [*grid(batch, mat.indices.dtype, behind=1), *columns(mat.indices)]
+    places = [*grid(batch, mat.indices.dtype, behind=1), *columns(mat.coordinates())]
     full = (*batch, mat.nse)
     zero = pnp.zeros((), mat.indices.dtype)
     where = [
@@ -386,7 +389,7 @@ def bcoo_conv_general_dilated(
     lhs, rhs = (bcoo_update_layout(x, n_batch=2, n_dense=0) for x in (lhs, rhs))
     data, others = promote_dtypes(lhs.data[0, 0], rhs.data[0, 0])
     # y[i] = sum over k of x[i + k - before] w[k]
-    i, k = lhs.indices[0, 0, :, 0], rhs.indices[0, 0, :, 0]
+    i, k = lhs.coordinates()[0, 0, :, 0], rhs.coordinates()[0, 0, :, 0]
     both = (i < n)[:, None] & (k < m)[None]
     at = i[:, None] - k[None].astype(i.dtype) + before
     both = both & (at >= 0) & (at < size)

@@ -406,9 +406,9 @@ def bcoo_reshape(
         raise NotImplementedError("bcoo_reshape: reshape of arrays with broadcasted batch dimensions.")
     batch, sparse = inner[:cut], inner[cut:]
     data = mat.data.reshape(*batch, *mat.data.shape[n:])
-    indices = unravel(keys(mat.indices, mat.sparse_shape), sparse, mat.indices.dtype)
+    indices = unravel(keys(mat.coordinates(), mat.sparse_shape), sparse, mat.indices.dtype)
     indices = indices.reshape(*batch, mat.nse, len(sparse))
-    data = zeroed(data, in_bounds(mat.indices, mat.sparse_shape).reshape(*batch, mat.nse)) if not sparse else data
+    data = zeroed(data, in_bounds(mat.coordinates(), mat.sparse_shape).reshape(*batch, mat.nse)) if not sparse else data
     return mat.make((data, indices), sizes, indices_sorted=mat.indices_sorted, unique_indices=mat.unique_indices)
 
 

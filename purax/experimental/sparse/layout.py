@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Helpers for arrays of coordinates: `indices` [nse, n_sparse], one row per stored element; coordinates out of bounds are padding.
 
+Coordinates that the user gives may count from the end; `counted` makes them count from the start. The other helpers want these.
+
 Parameters
 ----------
 indices : int[nse, n_sparse]
@@ -24,6 +26,7 @@ from purax.transforms.vmap import vmap
 __all__ = [
     "broadcast_to",
     "columns",
+    "counted",
     "first_of",
     "grid",
     "in_bounds",
@@ -66,12 +69,35 @@ def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
     return x if x.shape == shape else pnp.broadcast_to(x, shape)
 
 
+def counted(indices: Any, sizes: Sequence[int]) -> Any:
+    """Coordinates counted from the start where they count from the end, as in NumPy; before the first place is out of bounds.
+
+    Returns
+    -------
+    int[..., nse, n_sparse]
+        In the dtype of `indices`, if that counts to the sizes.
+    """
+    if not len(sizes) or dtypes.issubdtype(indices.dtype, np.unsignedinteger):
+        return indices
+    if max(sizes) > np.iinfo(indices.dtype).max:
+        indices = indices.astype(dtypes.default_int())
+    limits = np.asarray(sizes, indices.dtype).reshape(_along(indices))
+    return pnp.where(indices >= 0, indices, pnp.where(indices >= -limits, indices + limits, limits))
+
+
 def in_bounds(indices: Any, sizes: Sequence[int]) -> Any:
     """Which rows of coordinates lie inside of an array of these sizes."""
     if not sizes:
         return pnp.ones(indices.shape[:-1], bool)
-    limits = np.asarray(sizes, indices.dtype).reshape((1,) * (indices.ndim - 1) + (-1,))
-    return pnp.all((indices >= 0) & (indices < limits), axis=-1)
+    most = np.iinfo(indices.dtype).max
+    last = np.asarray([min(n - 1, most) for n in sizes], np.int64)
+    if last.min() < 0:  # an axis without places
+        return pnp.zeros(indices.shape[:-1], bool)
+    return pnp.all((indices >= 0) & (indices <= last.astype(indices.dtype).reshape(_along(indices))), axis=-1)
+
+
+def _along(indices: Any) -> tuple[int, ...]:
+    return (1,) * (indices.ndim - 1) + (-1,)
 
 
 def zeroed(data: Any, keep: Any) -> Any:
