@@ -23,7 +23,7 @@ from purax.core.aval import ShapedArray, array_aval
 from purax.core.dims import Dim, SymbolicScope, parse
 from purax.lazy import lazy
 from purax.primitives.random_bits import GENERATORS
-from purax.sharding import PartitionSpec
+from purax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec, spread_of
 from purax.tree import nodes
 from purax.tree._native import PyTreeDef, registry
 
@@ -72,8 +72,8 @@ def serialize(exported: Exported, vjp_order: int = 0) -> bytearray:
         "checks": [[check.kind, check.target] for check in exported.disabled_safety_checks],
         "vjp": vjp_order > 0,
         "devices": exported.nr_devices,
-        "in_specs": [None if spec is None else list(spec) for spec in exported.in_specs],
-        "out_specs": [None if spec is None else list(spec) for spec in exported.out_specs],
+        "in_specs": [_spec_form(spec) for spec in exported.in_specs],
+        "out_specs": [_spec_form(spec) for spec in exported.out_specs],
         "calls_global": exported.calls_global,
         "kept": exported.module_kept_var_idx,
         "as_text": as_text,
@@ -130,12 +130,21 @@ def _module_text(blob: bytes, as_text: bool) -> str:
 
 def _specs_of(forms: list[Any]) -> tuple[Any, ...]:
     """Partition specs out of lists of axis names, lists of them, and None."""
-    return tuple(
-        [
-            None if form is None else PartitionSpec(*[tuple(part) if isinstance(part, list) else part for part in form])
-            for form in forms
-        ]
+    return tuple([None if form is None else _spec_of(form) for form in forms])
+
+
+def _spec_form(spec: PartitionSpec | None) -> Any:
+    """The entries as a list; beside the axes of sums where there are such."""
+    if spec is None or not (spec.unreduced or spec.reduced):
+        return None if spec is None else list(spec)
+    return {"parts": list(spec), "unreduced": sorted(spec.unreduced), "reduced": sorted(spec.reduced)}
+
+
+def _spec_of(form: Any) -> PartitionSpec:
+    parts, sums = (
+        (form, {}) if isinstance(form, list) else (form["parts"], {k: form[k] for k in ("unreduced", "reduced")})
     )
+    return PartitionSpec(*[tuple(part) if isinstance(part, list) else part for part in parts], **sums)
 
 
 # --- types ------------------------------------------------------------------------------------------------------------------
@@ -145,13 +154,24 @@ def _aval_form(aval: ShapedArray) -> list[Any]:
     shape = [str(d) if type(d) is Dim else d for d in aval.shape]
     if isinstance(aval.dtype, dtypes.KeyDtype):
         return [shape, {"key": aval.dtype.impl.name}, False]
-    return [shape, aval.dtype.name, aval.weak_type]
+    form = [shape, aval.dtype.name, aval.weak_type]
+    if aval.spread is not None:
+        mesh = aval.spread.mesh
+        form.append(
+            [mesh.axis_sizes, mesh.axis_names, [kind.name for kind in mesh.axis_types], _spec_form(aval.spread.spec)]
+        )
+    return form
 
 
 def _aval_of(form: list[Any], scope: SymbolicScope | None) -> ShapedArray:
-    shape, name, weak = form
+    shape, name, weak, *spread = form
     sizes = tuple([parse(d, scope) if isinstance(d, str) and scope is not None else d for d in shape])
-    return array_aval(sizes, GENERATORS[name["key"]].dtype if isinstance(name, dict) else dtypes.named(name), weak)
+    dtype = GENERATORS[name["key"]].dtype if isinstance(name, dict) else dtypes.named(name)
+    aval = array_aval(sizes, dtype, weak)
+    for axes, names, kinds, spec in spread:
+        mesh = AbstractMesh(axes, tuple(names), tuple([AxisType[kind] for kind in kinds]))
+        aval = aval.with_spread(spread_of(NamedSharding(mesh, _spec_of(spec)), len(sizes)))
+    return aval
 
 
 # --- structures -------------------------------------------------------------------------------------------------------------

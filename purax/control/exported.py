@@ -36,7 +36,7 @@ from purax.lowering.module import attributes, strip_locations, strip_paths
 from purax.pipeline.evaluate import as_array
 from purax.primitives import random_bits
 from purax.runtime import client
-from purax.sharding import Mesh, NamedSharding
+from purax.sharding import Mesh, NamedSharding, PartitionSpec
 from purax.transforms.vjp import vjp
 
 _format = lazy("purax.control.export_format")  # imports this module
@@ -224,11 +224,11 @@ class Exported:
 
     def in_shardings_jax(self, mesh: Any) -> tuple[Any, ...]:
         """The shardings of the leaves of the arguments, over a mesh with the axes of the exported program."""
-        return tuple([None if spec is None else NamedSharding(mesh, spec) for spec in self.in_specs])
+        return tuple([None if spec is None else _over(mesh, spec) for spec in self.in_specs])
 
     def out_shardings_jax(self, mesh: Any) -> tuple[Any, ...]:
         """The same of the results."""
-        return tuple([None if spec is None else NamedSharding(mesh, spec) for spec in self.out_specs])
+        return tuple([None if spec is None else _over(mesh, spec) for spec in self.out_specs])
 
     # --- keeping
 
@@ -302,20 +302,24 @@ def _differentiable(exported: Exported) -> Any:
     return function
 
 
+def _over(mesh: Any, spec: PartitionSpec) -> NamedSharding:
+    return NamedSharding(mesh, spec, memory_kind="device")
+
+
 class ExportedCall(Primitive):
     """Call of an exported function on leaves."""
 
     reference = Undefined("the program is text")
     jvp = Undefined("the call has a derivative of its own")
     batch = Undefined("the program is text, written for these axes; map the function before it is exported")
+    types_spread = True
 
     def infer(self, *avals: Any, exported: Exported) -> Any:
         """Types of the outputs, for the sizes of the call."""
         shapes = [aval.shape[: known.ndim] for aval, known in zip(avals, exported.in_avals, strict=True)]
         values = exported.solve(shapes)
-        return tuple(
-            [_words(a).update(shape=tuple(evaluate(d, values) for d in _words(a).shape)) for a in exported.out_avals]
-        )
+        outs = [_words(a) for a in exported.out_avals]
+        return tuple([a.update(shape=tuple(evaluate(d, values) for d in a.shape)).with_spread(a.spread) for a in outs])
 
     def lower(self, b: Any, ins: Any, outs: Any, *, exported: Exported) -> list[Any]:
         """The functions of the program under names of their own, and a call of its `main`."""
@@ -606,11 +610,11 @@ def _export_vjp(
         return tuple(pull(list(operands[count:])))
 
     backward.__name__ = f"{traced.fun_name}_vjp"
-    specs = [*traced.in_avals, *[traced.out_avals[i] for i in outs]]
+    specs = [*traced.in_avals, *[traced.out_avals[i].to_cotangent_aval() for i in outs]]
     given = (*shardings, *[out_shardings[i] for i in outs])
     options: dict[str, Any] = {}
     if any(s is not None for s in given):
         options = {"in_shardings": given, "out_shardings": tuple([shardings[i] for i in ins])}
     function = jit(backward, **options)
-    structs = [ShapeDtypeStruct(a.shape, a.dtype) for a in specs]
+    structs = [ShapeDtypeStruct.of(a.update(weak_type=False)) for a in specs]
     return _export(function.trace(*structs), platforms, checks)
