@@ -323,7 +323,9 @@ class Builder:
             out = fun(*operands, **params)
             return out if isinstance(out, (tuple, list)) else (out,)
 
-        closed = stage(flat, [x.aval for x in ins], kind="lowering")
+        closed = stage(
+            flat, [x.aval.with_spread(None) for x in ins], kind="lowering"
+        )  # types speak of whole operations
         consts = [self.constant(np.asarray(c), c.aval) for c in closed.consts]
         return self.jaxpr(closed.jaxpr, [*consts, *ins])
 

@@ -124,6 +124,8 @@ class Reduction(Primitive):
         """The axes that stay, lie as they did."""
         if self.name != "reduce_sum":
             rules.refuse_sums(self.name, ins)
+        if self.name in ("reduce_and", "reduce_or", "reduce_xor") and avals[0].dtype != np.bool_:
+            rules.uncut_along(self.name, ins[0], params["axes"])  # XLA has no such sum over devices
         return [rules.without(ins[0], params["axes"])]
 
     def infer(self, operand: ShapedArray, *, axes: tuple[int, ...]) -> tuple[ShapedArray, ...]:

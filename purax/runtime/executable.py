@@ -50,7 +50,7 @@ class Executable:
         The arguments whose memory the results may take over; given buffers are gone after a run.
     """
 
-    __slots__ = ("_loaded", "_raw", "devices", "donate", "name", "out_avals", "out_placements", "run")
+    __slots__ = ("_loaded", "_raw", "_taken", "devices", "donate", "name", "out_avals", "out_placements", "run")
     run: Callable[[Sequence[Any]], list[Any]]
 
     def __init__(
@@ -67,6 +67,7 @@ class Executable:
         self._raw, self.name, self.devices, self.donate = raw, name, devices, donate
         self._loaded = loaded
         self.out_avals, self.out_placements = out_avals, out_placements
+        self._taken: list[int] | None = None  # the donated arguments that are gone after a run
         handlers = [_handler(aval, place) for aval, place in zip(out_avals, out_placements, strict=True)]
         if callbacks:
             self.run = _waited_for(raw.execute_sharded, handlers, callbacks, len(devices))
@@ -95,8 +96,10 @@ class Executable:
                     )
                 )
         results = self.run(given)
-        for index in self.donate:
-            if given[index].is_deleted():
+        if self.donate:
+            if self._taken is None:
+                self._taken = _taken(self.donate, arrays, self.out_avals)
+            for index in self._taken:
                 arrays[index].donate(self.name or "a compiled function")
         return [
             wrap_placed(aval, buffer, place)
@@ -137,6 +140,21 @@ class Executable:
         """The program as bytes that `load_serialized` takes on an equal machine with the same jaxlib."""
         # A loaded program that is saved again would lack its functions: what it was loaded from is kept.
         return self._loaded or bytes(self._raw.serialize())
+
+
+def _taken(donate: Sequence[int], arrays: Sequence[Array], out_avals: Sequence[ShapedArray]) -> list[int]:
+    """The donated arguments whose memory a result can take over: each result takes that of one of its shape and dtype.
+
+    Whether it does so in one run depends on who else looks at the memory; these arguments are gone in any case.
+    """
+    free = [(a.shape, a.dtype) for a in out_avals]
+    taken = []
+    for index in donate:
+        form = (arrays[index].shape, arrays[index].dtype)
+        if form in free:
+            free.remove(form)
+            taken.append(index)
+    return taken
 
 
 def _handler(aval: ShapedArray, placement: Placement | None) -> Any:

@@ -71,6 +71,7 @@ WITHOUT_SAMPLES: dict[str, str] = dict.fromkeys(
     "exported": "its program is text",
     "name": "means something to checkpoint policies only",
     "platform_index": "its value is known when a program is compiled, see tests/control/test_branch.py",
+    "reshard": "means something on a mesh only, see tests/control/test_explicit.py",
     "rng_bit_generator": "its bits are the platform's choice",
     "rng_uniform": "its numbers are the platform's choice",
     "sharding_constraint": "means something on a mesh only",
