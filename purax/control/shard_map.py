@@ -27,7 +27,18 @@ from purax.core.trace import Tracer, aval_of, current
 from purax.lowering.manual import manual_computation
 from purax.primitives import collective, elementwise, shape
 from purax.primitives.base import is_linear
-from purax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, current_mesh, get_abstract_mesh
+from purax.sharding import (
+    AbstractMesh,
+    AxisType,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    Spread,
+    current_mesh,
+    get_abstract_mesh,
+    uncut,
+    use_abstract_mesh,
+)
 from purax.sharding.spec import names_of
 from purax.transforms.flat import argument_names, check_arrays, name_of
 from purax.transforms.jvp import jvp_jaxpr
@@ -55,14 +66,34 @@ def local_aval(aval: Any, spec: PartitionSpec, mesh: Mesh, axes: Sequence[str]) 
     """Type of the piece that one device gets."""
     cuts = _cuts(spec, mesh, aval.ndim)
     pieces = tuple(size // cut for size, cut in zip(aval.shape, cuts, strict=True))
-    return aval.update(shape=pieces).with_varying((aval.varying - frozenset(axes)) | spec_names(spec))
+    local = aval.update(shape=pieces).with_varying((aval.varying - frozenset(axes)) | spec_names(spec))
+    spread = aval.spread
+    if spread is None:
+        return local
+    return local.with_spread(spread.on(spread.mesh.update_axis_types(dict.fromkeys(axes, AxisType.Manual))))
 
 
-def whole_aval(aval: Any, spec: PartitionSpec, mesh: Mesh, axes: tuple[str, ...]) -> Any:
-    """Type of what the pieces make."""
+def whole_aval(
+    aval: Any, spec: PartitionSpec, mesh: Mesh, axes: tuple[str, ...], around: AbstractMesh | None = None
+) -> Any:
+    """Type of what the pieces make; `around` is the mesh of the types outside, if it has explicit axes."""
     cuts = _cuts(spec, mesh, aval.ndim)
     sizes = tuple(size * cut for size, cut in zip(aval.shape, cuts, strict=True))
-    return aval.update(shape=sizes).with_varying(aval.varying - frozenset(axes))
+    whole = aval.update(shape=sizes).with_varying(aval.varying - frozenset(axes))
+    if around is None:
+        return whole
+    parts = uncut(around, aval.ndim).parts if aval.spread is None else aval.spread.parts
+    explicit = frozenset(around.explicit_axes)
+    own = [*map(names_of, spec), *[()] * (aval.ndim - len(spec))]
+    joined = [(*[n for n in mine if n in explicit], *part) for mine, part in zip(own, parts, strict=True)]
+    return whole.with_spread(Spread.make(around, joined))
+
+
+def inner_mesh(mesh: Any, axes: Sequence[str]) -> AbstractMesh:
+    """What the current mesh is within a region that has these axes in its own hands."""
+    around = get_abstract_mesh()
+    base = around if around.shape_tuple == mesh.shape_tuple else mesh.abstract_mesh
+    return base.update_axis_types(dict.fromkeys(axes, AxisType.Manual))
 
 
 class ShardMap(Primitive):
@@ -90,7 +121,10 @@ class ShardMap(Primitive):
         hidden = frozenset(axes).intersection(
             frozenset().union(*[a.varying for a in avals])
         )  # outer axes of the same names
-        outs = [whole_aval(a, s, mesh, axes) for a, s in zip(jaxpr.out_avals, out_specs, strict=True)]
+        around = next((a.spread.mesh for a in avals if a.spread is not None), None)
+        if around is None and mesh.explicit_axes:
+            around = mesh.abstract_mesh
+        outs = [whole_aval(a, s, mesh, axes, around) for a, s in zip(jaxpr.out_avals, out_specs, strict=True)]
         return tuple([a.with_varying(a.varying | hidden) for a in outs]) if hidden else tuple(outs)
 
     def effects(self, params: dict[str, Any]) -> frozenset[Any]:
@@ -436,7 +470,8 @@ def shard_map(
             return [*outs, *touched.last()]
 
         flat_tree = tree.structure(tuple(range(len(leaves))))
-        with named_axes({n: grid.shape[n] for n in axes}, lanes=not checked, manual=True):
+        inner = inner_mesh(grid, axes)
+        with named_axes({n: grid.shape[n] for n in axes}, lanes=not checked, manual=True), use_abstract_mesh(inner):
             jaxpr, consts, _, cells = stage_touching(local, flat_tree, avals, name, "shard_map")
         late = isinstance(out_specs, _Late)
         given_specs = (
@@ -594,6 +629,9 @@ def checked_specs(what: str, specs: Sequence[Any], mesh: Mesh, axes: Sequence[st
 
 def _lying(x: Any, mesh: Mesh) -> PartitionSpec:
     sharding = getattr(x, "sharding", None)
+    spread = getattr(getattr(x, "aval", None), "spread", None)
+    if spread is not None and spread.mesh.shape_tuple == mesh.shape_tuple:
+        return spread.spec
     return sharding.spec if isinstance(sharding, NamedSharding) and sharding.mesh == mesh else _WHOLE
 
 

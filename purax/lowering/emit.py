@@ -304,9 +304,9 @@ class Builder:
 
     def spread(self, x: Value, aval: Any) -> Value:
         """`x`, with the partitioner told how its type says that it lies."""
-        if self.module.manual is not None or len(self.module.order) <= 1:
+        spread, region = aval.spread, self.module.manual
+        if len(self.module.order) <= 1 or (region is not None and set(spread.mesh.explicit_axes) & set(region.axes)):
             return x
-        spread = aval.spread
         text = spread.sdy_text(ndim_of(aval), self.module.mesh(spread.mesh))
         return self.emit(f"sdy.sharding_constraint {x} {text} : {x.hlo}", aval)
 
