@@ -6,7 +6,10 @@ from typing import Any as _Any
 
 from purax.control.callback import io_callback as io_callback
 
-__all__ = ["checkify", "jet", "multihost_utils", "ode", "random", "rnn", "scheduling_groups", "sparse", "xla_metadata"]
+__all__ = [
+    "checkify", "jet", "multihost_utils", "ode", "random", "rnn", "scheduling_groups", "serialize_executable", "sparse", "topologies",
+    "xla_metadata",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> _Any:

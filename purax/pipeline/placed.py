@@ -20,7 +20,7 @@ from purax.runtime import client
 from purax.runtime.transfer import device_put
 from purax.sharding import Mesh, NamedSharding, PartitionSpec, placement_of
 
-__all__ = ["Plan", "call", "elsewhere", "mesh_of", "plan"]
+__all__ = ["Plan", "call", "elsewhere", "mesh_of", "moved", "plan"]
 
 
 class Plan:
@@ -47,10 +47,7 @@ class Plan:
 
     def move(self, arrays: Sequence[Any]) -> list[Any]:
         """The operands, where they must lie."""
-        return [
-            x if x._placement is place else device_put(x, place)
-            for x, place in zip(arrays, self.placements, strict=True)
-        ]
+        return moved(arrays, self.placements)
 
     def call(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Outputs for arrays that may lie elsewhere."""
@@ -58,6 +55,22 @@ class Plan:
         if debug.active():
             debug.check(self.name, outs)
         return outs
+
+
+def moved(arrays: Sequence[Any], placements: Sequence[Any]) -> list[Any]:
+    """The arrays, where they must lie.
+
+    Parameters
+    ----------
+    arrays : sequence of Array
+    placements : sequence of Placement or None
+        One for each; None is the default device.
+
+    Returns
+    -------
+    list of Array
+    """
+    return [x if x._placement is place else device_put(x, place) for x, place in zip(arrays, placements, strict=True)]
 
 
 def call(jaxpr: Jaxpr, name: str, arrays: Sequence[Any]) -> tuple[Any, ...]:
