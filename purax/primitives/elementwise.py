@@ -62,7 +62,10 @@ def _strong_product(t: Any, d: Any, *, both: bool) -> Any:
 
 def _lower_strong(b: Any, ins: Any, outs: Any, *, both: bool) -> list[Any]:
     (t, d), (out,) = ins, outs
-    known = [b.splat(x) for x in ((t, d) if both else (d,))]
+    factor = b.splat(t)
+    if factor is not None and factor == 1 and not both:  # the first cotangent of a gradient
+        return [d]
+    known = [factor, b.splat(d)]
     if any(x is not None and np.isfinite(x) and x != 0 for x in known):  # the product with zero is zero
         return [b.emit(f"stablehlo.multiply {t}, {d} : {out.hlo}", out)]
     zero = b.constant(0, out)
