@@ -14,8 +14,10 @@ from purax.control.program_call import Jit
 from purax.control.scan import while_loop as emit_while
 from purax.core.interpret import eval_jaxpr, reference_eval
 from purax.core.ir import Jaxpr, intern
+from purax.core.name_stack import Instead
 from purax.core.passes import silent
 from purax.core.primitive import Primitive
+from purax.core.source import opened
 from purax.core.trace import aval_of
 from purax.primitives import cast, reduction, shape
 from purax.primitives.base import instantiate, zeros_of
@@ -23,6 +25,8 @@ from purax.transforms.jvp import jvp_jaxpr
 from purax.transforms.vmap import batch_jaxpr
 
 __all__ = ["While", "while_p"]
+
+_PREDICATE = Instead("body_pred")  # the condition of each lane, which a step of a mapped loop asks for
 
 
 class While(Primitive):
@@ -183,7 +187,8 @@ class While(Primitive):
             inputs: Any = xs[start:]
 
             def ask() -> Any:
-                return eval_jaxpr(mapped_cond, (), *xs[:start], *values)[0]
+                with opened(_PREDICATE):
+                    return eval_jaxpr(mapped_cond, (), *xs[:start], *values)[0]
 
             if lanes.apart((body,), axis):
                 return lanes.by_lane(step_if, axis, (ask(), *inputs), (True, *mask[start:]), (body,))

@@ -7,11 +7,17 @@ import functools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-__all__ = ["JVP", "NOTHING", "TRANSPOSE", "VMAP", "Metadata", "NameStack", "Transform"]
+__all__ = ["JVP", "NOTHING", "TRANSPOSE", "VMAP", "Instead", "Metadata", "NameStack", "Transform"]
 
 
 class Transform(NamedTuple):
     """A transformation among the names: it is written around the name that follows, ``vmap(layer)``."""
+
+    name: str
+
+
+class Instead(NamedTuple):
+    """A name in the place of the scope right around it: of a part that lies beside the one that holds it."""
 
     name: str
 
@@ -80,9 +86,15 @@ def _metadata(stack: NameStack) -> tuple[tuple[str, Any], ...]:
 @functools.lru_cache(maxsize=4096)
 def _text(stack: NameStack) -> str:
     parts: list[str] = []  # the innermost first
+    hidden = False
     for element in reversed(stack):
         if isinstance(element, str):
-            parts.append(element)
+            if not hidden:
+                parts.append(element)
+            hidden = False
+        elif isinstance(element, Instead):
+            parts.append(element.name)
+            hidden = True
         elif isinstance(element, Metadata):
             continue
         elif parts:

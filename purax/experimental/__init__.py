@@ -7,7 +7,8 @@ from typing import Any as _Any
 from purax.control.callback import io_callback as io_callback
 
 __all__ = [
-    "checkify", "jet", "mesh_utils", "multihost_utils", "ode", "pjit", "random", "rnn", "scheduling_groups", "sparse",
+    "checkify", "jet", "mesh_utils", "multihost_utils", "ode", "pjit", "random", "rnn", "scheduling_groups",
+    "serialize_executable", "sparse", "topologies",
     "xla_metadata",
 ]  # fmt: skip
 

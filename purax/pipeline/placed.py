@@ -32,7 +32,7 @@ from purax.sharding import (
     spread_of,
 )
 
-__all__ = ["Asked", "Plan", "call", "common_placement", "context_mesh", "elsewhere", "mesh_of", "plan"]
+__all__ = ["Asked", "Plan", "call", "common_placement", "context_mesh", "elsewhere", "mesh_of", "moved", "plan"]
 
 
 class Plan:
@@ -67,10 +67,7 @@ class Plan:
 
     def move(self, arrays: Sequence[Any]) -> list[Any]:
         """The operands, where they must lie."""
-        return [
-            x if x._placement is place else device_put(x, place)
-            for x, place in zip(arrays, self.placements, strict=True)
-        ]
+        return moved(arrays, self.placements)
 
     def call(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """Outputs for arrays that may lie elsewhere."""
@@ -78,6 +75,22 @@ class Plan:
         if debug.active():
             debug.check(self.name, outs)
         return outs
+
+
+def moved(arrays: Sequence[Any], placements: Sequence[Any]) -> list[Any]:
+    """The arrays, where they must lie.
+
+    Parameters
+    ----------
+    arrays : sequence of Array
+    placements : sequence of Placement or None
+        One for each; None is the default device.
+
+    Returns
+    -------
+    list of Array
+    """
+    return [x if x._placement is place else device_put(x, place) for x, place in zip(arrays, placements, strict=True)]
 
 
 def call(jaxpr: Jaxpr, name: str, arrays: Sequence[Any], within: bool = False) -> tuple[Any, ...]:
@@ -290,7 +303,7 @@ class Asked:
 
     def abstract(self) -> list[AbstractMesh]:
         """The meshes without devices."""
-        found = [p.mesh for p in (*self.placements, *self.out_placements) if type(p) is NamedSharding]
+        found: list[Any] = [p.mesh for p in (*self.placements, *self.out_placements) if type(p) is NamedSharding]
         return [*found, self.held] if isinstance(self.held, AbstractMesh) else found
 
     def places(self) -> list[tuple[Placement, str, int]]:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from purax import tree
 from purax.core.aval import ShapeDtypeStruct
@@ -14,12 +14,12 @@ from purax.lowering.module import Lowered as LoweredText
 from purax.lowering.module import strip_locations
 from purax.pipeline.compile import compile_lowered, lower_jaxpr
 from purax.pipeline.evaluate import as_array
-from purax.pipeline.placed import Plan
+from purax.pipeline.placed import Plan, moved
 from purax.runtime import client
 from purax.runtime.executable import unoptimized_hlo
 from purax.sharding import SingleDeviceSharding
 
-__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced"]
+__all__ = ["ArgInfo", "Compiled", "Convention", "Lowered", "Traced"]
 
 
 class ArgInfo:
@@ -88,10 +88,7 @@ class Traced:
     def args_info(self) -> Any:
         """Types of the arguments, in their structure."""
         call = self._call
-        donated = call.donated or (False,) * len(self.in_avals)
-        infos = [ArgInfo(a, d) for a, d in zip(self.in_avals, donated, strict=True)]
-        zeros = [(i, ArgInfo(aval_of(x), False)) for i, x in call.zeros]
-        return self.in_tree.unflatten(_put_back(infos, zeros))
+        return _args_info(call.treedef, self.in_avals, call.donated, call.zeros)
 
     @property
     def out_info(self) -> Any:
@@ -125,6 +122,16 @@ class Traced:
         paths = program.pick((*[""] * len(program.consts), *names)) if names else ()
         lowered = lower_jaxpr(plan.jaxpr, self.fun_name, plan.how, platform, paths, self.result_paths())
         return Lowered(self, lowered, plan)
+
+    def convention(self, plan: Plan) -> Convention:
+        """How the program is called when it is compiled by this plan."""
+        call, program = self._call, self._program
+        return Convention(
+            self.in_tree, self.out_tree, self.in_avals, self.out_avals[: len(self.out_avals) - program.touches],
+            call.donated or (False,) * len(self.in_avals), tuple(call.names()), call.zeros, program.zeros,
+            frozenset([where for where, _ in call.statics]), tuple(program.consts), program.pruned[1], plan.placements,
+            tuple(self._function.out_shardings(program))[: len(self.out_avals) - program.touches],
+        )  # fmt: skip
 
     def result_paths(self) -> list[str]:
         """What each result of the program is called: `result[0]`, ..."""
@@ -220,43 +227,118 @@ class Lowered:
         how = plan.how
         if compiler_options:
             how = how.with_options(compiler_options)
-        executable = compile_lowered(self._lowered, traced.fun_name, traced.jaxpr.out_avals, how)
-        return Compiled(traced, executable, plan)
+        traced, lowered = self._traced, self._lowered
+        executable = compile_lowered(lowered, traced.fun_name, traced.jaxpr.out_avals, how)
+        return Compiled(traced.convention(plan), executable, traced, self._bound())
+
+    def _bound(self) -> str:
+        """What binds the program to this process, so that it cannot be kept in a file; nothing if it is free."""
+        program = self._traced._program
+        if len(program.cells):
+            return "a closed-over mutable reference, whose value is of this process"
+        if program.places:
+            return "a mutable reference among its arguments"
+        if self._lowered.callbacks or self._lowered.checks or self._lowered.kept:
+            return "functions or checks that it calls in this process"
+        return ""
+
+
+class Convention(NamedTuple):
+    """How a compiled program is called: all that it needs of the function that it was made from.
+
+    Attributes
+    ----------
+    in_tree, out_tree : PyTreeDef
+        Structure of `(args, kwargs)`, and of the output.
+    in_avals, out_avals : tuple of aval
+        Types of their leaves, without those of dtype float0.
+    donated : tuple of bool
+        One per leaf of the arguments.
+    names : tuple of str
+        Their paths.
+    in_zeros, out_zeros : tuple of (int, numpy.ndarray)
+        Leaves of dtype float0, with their places.
+    statics : frozenset
+        Positions and names of arguments that are part of the program.
+    consts : tuple of arrays
+        Inputs before those of the caller.
+    used : tuple of int, optional
+        Which of all inputs the program takes; None says all.
+    placements : tuple of Placement or None
+        Where the inputs that it takes must lie.
+    out_shardings : tuple of Sharding or None
+        What was asked for.
+    """
+
+    in_tree: Any
+    out_tree: Any
+    in_avals: tuple[Any, ...]
+    out_avals: tuple[Any, ...]
+    donated: tuple[bool, ...]
+    names: tuple[str, ...]
+    in_zeros: tuple[tuple[int, Any], ...]
+    out_zeros: tuple[tuple[int, Any], ...]
+    statics: frozenset[Any]
+    consts: tuple[Any, ...]
+    used: tuple[int, ...] | None
+    placements: tuple[Any, ...]
+    out_shardings: tuple[Any, ...]
+
+    def unflatten(self, outs: Sequence[Any]) -> Any:
+        """The output of the function."""
+        return self.out_tree.unflatten(_put_back(list(outs), self.out_zeros))
+
+    def through(self, leaves: Sequence[Any], run: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]) -> Any:
+        """The output for flat arguments without references."""
+        return self.unflatten(run(leaves, ()))
 
 
 class Compiled:
-    """A compiled program; call it with arguments of the types it was made for."""
+    """A compiled program; call it with arguments of the types it was made for.
 
-    def __init__(self, traced: Traced, executable: Any, plan: Plan) -> None:
-        self._traced, self._executable, self._plan = traced, executable, plan
+    Static arguments may be left out, since they are part of the program.
+    """
 
-    in_tree = property(lambda self: self._traced.in_tree)
-    out_tree = property(lambda self: self._traced.out_tree)
-    args_info = property(lambda self: self._traced.args_info)
+    def __init__(self, convention: Convention, executable: Any, traced: Traced | None, bound: str = "") -> None:
+        self._convention, self._executable, self._bound = convention, executable, bound
+        self._through = convention.through if traced is None else traced._program.through
+
+    in_tree = property(lambda self: self._convention.in_tree)
+    out_tree = property(lambda self: self._convention.out_tree)
+    in_avals = property(lambda self: self._convention.in_avals)
+    out_avals = property(lambda self: self._convention.out_avals)
+    donate_argnums = property(lambda self: tuple(i for i, d in enumerate(self._convention.donated) if d))
+
+    @property
+    def args_info(self) -> Any:
+        """Types of the arguments, in their structure."""
+        told = self._convention
+        return _args_info(told.in_tree, told.in_avals, told.donated, told.in_zeros)
 
     @property
     def input_shardings(self) -> Any:
-        """Where the arguments are expected, in the structure of `(args, kwargs)`; others are moved there."""
-        traced = self._traced
-        first = len(traced._program.consts)
-        found = [_sharding(p) for p in self._plan.placements[first : first + len(traced._call.leaves)]]
-        return traced.in_tree.unflatten(_put_back(found, [(i, None) for i, _ in traced._call.zeros]))
+        """Where the arguments are expected, in the structure of `(args, kwargs)`; others are moved there. Of those that the program does not need, None."""
+        told = self._convention
+        first, count = len(told.consts), len(told.in_avals)
+        used = range(first + count) if told.used is None else told.used
+        found = dict(zip(used, map(_sharding, told.placements), strict=False))
+        values = [found.get(first + i) for i in range(count)]
+        return told.in_tree.unflatten(_put_back(values, [(i, None) for i, _ in told.in_zeros]))
 
     @property
     def output_shardings(self) -> Any:
         """How the results lie, in the structure of the output."""
-        places = self._executable.out_placements
-        return self._traced._program.unflatten([_sharding(p) for p in places])
+        return self._convention.unflatten(self._places())
 
     @property
     def out_info(self) -> Any:
         """Types of the output and how it lies, in its structure."""
-        found = zip(self._traced.jaxpr.out_avals, self._executable.out_placements, strict=True)
-        return self._traced._program.unflatten([_struct(a, _sharding(p)) for a, p in found])
+        told = self._convention
+        return told.unflatten([_struct(a, s) for a, s in zip(told.out_avals, self._places(), strict=True)])
 
-    in_avals = property(lambda self: self._traced.in_avals)
-    out_avals = property(lambda self: self._traced.out_avals)
-    donate_argnums = property(lambda self: tuple(i for i, d in enumerate(self._traced._call.donated) if d))
+    def _places(self) -> list[Any]:
+        places = self._executable.out_placements[: len(self._convention.out_avals)]
+        return [_sharding(p) for p in places]
 
     def as_text(self) -> str:
         """The optimized program, in HLO."""
@@ -282,14 +364,12 @@ class Compiled:
         TypeError
             The structure, shapes or dtypes differ from what was compiled.
         """
-        traced = self._traced
-        leaves, treedef = tree.flatten((args, kwargs))
-        if treedef != traced.in_tree:
-            dynamic = f" without the static arguments {[w for w, _ in traced._call.statics]}" * bool(
-                traced._call.statics
-            )
+        told = self._convention
+        given = _without_statics(told, args, kwargs) if told.statics else (args, kwargs)
+        leaves, treedef = tree.flatten(given)
+        if treedef != told.in_tree:
             raise TypeError(
-                f"Function compiled with input pytree does not match the input pytree it was called with: compiled for {traced.in_tree}{dynamic}, called with {treedef}."
+                f"Function compiled with input pytree does not match the input pytree it was called with: compiled for {told.in_tree}, called with {treedef}."
             )
         for x in leaves:
             if isinstance(x, Tracer):
@@ -297,25 +377,39 @@ class Compiled:
                     "Cannot apply JAX transformations to a function lowered and compiled for a particular signature. "
                     f"Detected {x!r} in the arguments; transform the jitted function itself."
                 )
-        zeros = {i for i, _ in traced._call.zeros}
-        return traced._program.through([x for i, x in enumerate(leaves) if i not in zeros], self._run)
+        zeros = {i for i, _ in told.in_zeros}
+        return self._through([x for i, x in enumerate(leaves) if i not in zeros], self._run)
 
     def _run(self, leaves: Sequence[Any], held: Sequence[Any]) -> Sequence[Any]:
         """Flat outputs; `held` is what captured references hold."""
-        traced = self._traced
-        for i, (x, aval) in enumerate(zip(leaves, traced.in_avals, strict=True)):
+        told = self._convention
+        for i, (x, aval) in enumerate(zip(leaves, told.in_avals, strict=True)):
             have = aval_of(x)
             if have.shape != aval.shape or have.dtype != aval.dtype:
                 raise TypeError(
-                    f"Argument types differ from the types for which this computation was compiled. The mismatches are: Argument {traced._call.names()[i]!r} compiled with {aval.str_short()} and called with {have.str_short()}"
+                    f"Argument types differ from the types for which this computation was compiled. The mismatches are: Argument {told.names[i]!r} compiled with {aval.str_short()} and called with {have.str_short()}"
                 )
-        program = traced._program
-        values = [as_array(x) for x in program.pick((*program.consts, *leaves, *held))]
-        outs: Sequence[Any] = self._executable.call(self._plan.move(values))
+        values = (*told.consts, *leaves, *held)
+        taken = [as_array(x) for x in (values if told.used is None else [values[i] for i in told.used])]
+        outs: Sequence[Any] = self._executable.call(moved(taken, told.placements))
         return outs
 
 
-def _put_back(values: list[Any], others: list[tuple[int, Any]]) -> list[Any]:
+def _without_statics(told: Convention, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """The arguments with None in the place of those that are static, whether they were given or left out."""
+    places = sorted([where for where in told.statics if isinstance(where, int)])
+    if len(args) == len(told.in_tree.children()[0].children()) - len(places):
+        args = tuple(_put_back(list(args), [(i, None) for i in places]))
+    args = tuple([None if i in places else a for i, a in enumerate(args)])
+    return args, {n: v for n, v in kwargs.items() if n not in told.statics}
+
+
+def _args_info(treedef: Any, avals: Sequence[Any], donated: Sequence[bool], zeros: Sequence[Any]) -> Any:
+    infos = [ArgInfo(a, d) for a, d in zip(avals, donated or (False,) * len(avals), strict=True)]
+    return treedef.unflatten(_put_back(infos, [(i, ArgInfo(aval_of(x), False)) for i, x in zeros]))
+
+
+def _put_back(values: list[Any], others: Sequence[tuple[int, Any]]) -> list[Any]:
     for i, value in others:
         values.insert(i, value)
     return values

@@ -162,7 +162,7 @@ class DotGeneral(Primitive):
     def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
         """Batch axes, then the free axes of both operands."""
         rules.refuse_sums(self.name, ins)
-        return [rules.contracted(*ins, params["dimension_numbers"])]
+        return [rules.contracted(ins, params["dimension_numbers"])]
 
     def infer(
         self, lhs: ShapedArray, rhs: ShapedArray, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any
@@ -427,11 +427,11 @@ def _summed_later(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any, pr
         s.replace([() if i in axes else part for i, part in enumerate(s.parts)])
         for s, axes in ((left, lc), (right, rc))
     ]
-    to = rules.contracted(*plain, dimension_numbers).replace(unreduced=names)
+    to = rules.contracted(plain, dimension_numbers).replace(unreduced=names)
     token = resharding.summed_later.set(frozenset())
     try:
-        free = map(resharding.free, (lhs, rhs))
-        value = dot_general(*free, dimension_numbers, precision, preferred_element_type)
+        left, right = resharding.free(lhs), resharding.free(rhs)
+        value = dot_general(left, right, dimension_numbers, precision, preferred_element_type)
     finally:
         resharding.summed_later.reset(token)
     return resharding.reshard_to(value, to, None, terms=True)

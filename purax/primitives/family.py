@@ -188,7 +188,7 @@ class Elementwise(Primitive):
         self.ufunc = ufunc
         self.edges = edges
         if spread is not None:
-            self.spread = functools.partial(spread, self)
+            self.spread = functools.partial(spread, self)  # type: ignore[method-assign]
         if transposed is not None:
             self.transposed = transposed
             self.transpose = self._transpose

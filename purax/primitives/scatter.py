@@ -103,7 +103,7 @@ class Scatter(Primitive):
     def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
         """As the operand."""
         rules.refuse_sums(self.name, ins)
-        return [rules.scattered(*ins, avals[0].shape, params["dimension_numbers"], avals[2].shape)]
+        return [rules.scattered(ins, avals[0].shape, params["dimension_numbers"], avals[2].shape)]
 
     def infer(self, x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, **_: Any) -> Any:
         n = dimension_numbers

@@ -112,11 +112,21 @@ def cpu_client(num_devices: int | None, distributed: tuple[Any, int, int] | None
 
 def plugin_client(name: str, library: str, options: dict[str, Any], distributed: Any = None) -> Any:
     """Make a client of a PJRT plugin: a shared library that brings a platform."""
+    _load_plugin(name, library)
+    return xla_client.make_c_api_client(name, options, distributed)
+
+
+def described_devices(name: str, library: str, topology: str, options: dict[str, Any]) -> list[Any]:
+    """The devices of a topology that a plugin knows: programs can be compiled for them, not run on them."""
+    _load_plugin(name, library)
+    return list(_jax.get_default_c_api_topology(name, topology, options)._make_compile_only_devices())
+
+
+def _load_plugin(name: str, library: str) -> None:
     if not xla_client.pjrt_plugin_loaded(name):
         xla_client.load_pjrt_plugin_dynamically(name, library)
     if not xla_client.pjrt_plugin_initialized(name):
         xla_client.initialize_pjrt_plugin(name)
-    return xla_client.make_c_api_client(name, options, distributed)
 
 
 def gpu_plugin_options() -> dict[str, Any]:

@@ -24,7 +24,9 @@ from typing import NamedTuple
 from purax import config, events
 from purax.lazy import lazy
 
-__all__ = ["CacheInfo", "clear", "directory", "enabled", "info", "key", "load", "store", "strip_locations"]
+__all__ = [
+    "CacheInfo", "clear", "directory", "enabled", "info", "key", "load", "processor_features", "store", "strip_locations",
+]  # fmt: skip
 
 _jaxlib = lazy("purax.runtime._jaxlib")
 
@@ -102,11 +104,19 @@ def key(text: str, *parts: object) -> str:
 def _processor() -> str:
     """The features of the processor: programs are compiled for exactly these."""
     if not _processors:
-        features = ""
-        with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
-            features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-        _processors.append(f"{platform.machine()} {platform.processor()} {os.cpu_count()} {features}")
+        _processors.append(f"{platform.machine()} {platform.processor()} {os.cpu_count()} {_features()}")
     return _processors[0]
+
+
+def _features() -> str:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
+        return next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    return ""
+
+
+def processor_features() -> list[str]:
+    """The kind of processor and its features as the system tells them, by name."""
+    return [platform.machine(), *sorted(_features().partition(":")[2].split())]
 
 
 _processors: list[str] = []

@@ -28,6 +28,7 @@ __all__ = [
     "default_backend",
     "default_device",
     "default_placement",
+    "described_devices",
     "device_count",
     "devices",
     "initialize_distributed",
@@ -225,6 +226,44 @@ _MAKERS: dict[str, Callable[[], Any]] = {
     "rocm": lambda: _make_gpu("rocm"),
     "tpu": _make_tpu,
 }
+
+
+def described_devices(platform: str, topology: str, options: dict[str, Any]) -> list[Any]:
+    """Devices that the plugin of a platform describes and that need not be attached.
+
+    Parameters
+    ----------
+    platform : str
+    topology : str
+        In the words of the plugin.
+    options : dict
+
+    Returns
+    -------
+    list of Device
+
+    Raises
+    ------
+    NotImplementedError
+        The platform has none.
+    PlatformError
+        It is not installed.
+    """
+    name = next((n for n in _ALIASES.get(platform, (platform,)) if _installed(n)), platform)
+    if name == "cpu":
+        raise NotImplementedError(
+            errors.explain(
+                "topology not implemented for cpu.",
+                "The CPU client of jaxlib describes attached devices only.",
+                "use get_attached_topology(), with PURAX_NUM_CPU_DEVICES for as many devices as wanted.",
+            )
+        )
+    library = _LIBRARIES[name]() if name in _LIBRARIES else None
+    if library is None:
+        raise errors.PlatformError(_explain_platform(name, "Its plugin, which describes topologies, is not installed."))
+    if name != "tpu":
+        _preload_nvidia_libraries()
+    return _jaxlib.described_devices(name, library, topology, options)
 
 
 def _preload_nvidia_libraries() -> None:

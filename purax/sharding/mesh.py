@@ -430,8 +430,9 @@ class set_mesh:
         return self._mesh
 
     def __exit__(self, *exc: object) -> None:
-        for variable, token in zip((_current, _running, _abstract), self._tokens, strict=True):
-            variable.reset(token)  # type: ignore[arg-type]
+        variables: tuple[ContextVar[Any], ...] = (_current, _running, _abstract)
+        for variable, token in zip(variables, self._tokens, strict=True):
+            variable.reset(token)
         _watched(-1)
 
 

@@ -195,7 +195,7 @@ class NamedSharding(Sharding):
     spec: PartitionSpec
     _kind: str | None
 
-    def __init__(self, mesh: Mesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
+    def __init__(self, mesh: Mesh | AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
         _check_memory_kind(memory_kind)
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"NamedSharding needs a PartitionSpec, not {type(spec).__name__}: write P{spec!r}.")
@@ -211,7 +211,7 @@ class NamedSharding(Sharding):
                     f"{spec}: only axes of the mesh whose type is Explicit can be unreduced or reduced; {name!r} is not among "
                     f"them, the mesh has the axes {mesh.axis_names} of types {mesh.axis_types}."
                 )
-        self.mesh, self.spec = mesh, spec
+        self.mesh, self.spec = mesh, spec  # type: ignore[assignment]  # who asks for devices knows that there are some
         self._kind = memory_kind if isinstance(mesh, AbstractMesh) else "device"
         self._hash = hash((mesh, spec, self._kind))
 

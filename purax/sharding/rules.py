@@ -210,7 +210,7 @@ def broadcast(spread: Spread, shape: Sequence[int], dims: Sequence[int], sizes: 
     return spread.replace(parts)
 
 
-def contracted(lhs: Spread, rhs: Spread, dimension_numbers: Any) -> Spread:
+def contracted(ins: Sequence[Spread], dimension_numbers: Any) -> Spread:
     """The spread of a product: batch axes, then the free axes of both operands.
 
     Raises
@@ -218,6 +218,7 @@ def contracted(lhs: Spread, rhs: Spread, dimension_numbers: Any) -> Spread:
     ShardingTypeError
         Batch axes are cut differently, or both contracted axes are cut, which leaves the choice of a sum or a gather.
     """
+    lhs, rhs = ins
     (lc, rc), (lb, rb) = dimension_numbers
     batch = tuple(lhs.parts[i] for i in lb)
     if batch != tuple(rhs.parts[i] for i in rb):
@@ -384,9 +385,7 @@ def gathered(
     return operand.replace([next(kept) if d in numbers.offset_dims else next(rest) for d in range(ndim)])
 
 
-def scattered(
-    operand: Spread, indices: Spread, updates: Spread, shape: Sequence[int], numbers: Any, update_shape: Any
-) -> Spread:
+def scattered(ins: Sequence[Spread], shape: Sequence[int], numbers: Any, update_shape: Any) -> Spread:
     """The spread of an update of the operand: that of the operand.
 
     Raises
@@ -394,6 +393,7 @@ def scattered(
     ShardingTypeError
         An axis that is indexed is cut, or updates do not lie as what they update.
     """
+    operand, _, updates = ins
     batching = set(numbers.operand_batching_dims)
     window = [a for a in range(len(shape)) if a not in numbers.inserted_window_dims and a not in batching]
     place = dict(zip(window, numbers.update_window_dims, strict=True))

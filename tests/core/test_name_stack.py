@@ -10,7 +10,7 @@ import pytest
 import purax
 from purax import lax
 from purax import numpy as pnp
-from purax.core.name_stack import NameStack, Transform
+from purax.core.name_stack import Instead, NameStack, Transform
 
 
 def names(fun, *args):
@@ -47,6 +47,7 @@ def scoped(x):
         ([Transform("vmap")], "vmap()"),
         (["a", Transform("vmap"), Transform("jvp"), "b", "c"], "a/vmap(jvp(b))/c"),
         ([Transform("vmap"), "a", Transform("jvp")], "vmap(a)/jvp()"),
+        (["a", Transform("vmap"), "loop", "body", Instead("asked"), "b"], "a/vmap(loop)/asked/b"),
     ],
 )
 def test_transformations_are_written_around_the_name_that_follows(elements, text):
@@ -101,6 +102,21 @@ def test_lowered_programs_name_calls_loops_and_branches():
         "jit(f)/net/while/body/step/add", "jit(f)/net/while/cond/lt", "jit(f)/net/cond/branch_1_fun/step/add",
         "jit(f)/net/jit(scoped)", "layer/sin",
     } <= found  # fmt: skip
+
+
+def test_the_condition_of_a_lane_lies_beside_the_body_of_the_loop():
+    @purax.named_scope("net")
+    def f(x):
+        return lax.while_loop(purax.named_scope("end")(lambda c: c < 5), purax.named_scope("step")(lambda c: c + 1), x)
+
+    found = locations(purax.vmap(lambda x: purax.jvp(f, (x,), (x,))), pnp.ones(2))
+    start = "jit(<lambda>)/vmap(jvp(net))/while"
+    assert {f"{start}/body/step/add", f"{start}/cond/end/lt", f"{start}/body_pred/end/lt"} <= found
+
+
+def test_a_quotient_is_differentiated_by_one():
+    found = locations(purax.grad(lambda x: purax.named_scope("part")(lambda x: x / 3)(x).sum()), pnp.ones(2))
+    assert "jit(<lambda>)/transpose(jvp(part))/div" in found
 
 
 def test_names_reach_the_compiled_program():

@@ -84,6 +84,9 @@ SAMPLES = [
     Sample(e.strong_mul_p, (np.array([0, np.inf, -0.0, 1, 2], np.float32), np.array([np.inf, 0, 1, np.inf, 0], np.float32)),
            {"both": True}, differentiable=()),
     Sample(e.strong_mul_p, (Z, W), {"both": False}, linear=(0,), tolerance=1e-5),
+    Sample(e.strong_div_p, (X, Y), linear=(0,)), Sample(e.strong_div_p, (HALF, HALF[::-1].copy()), differentiable=()),
+    Sample(e.strong_div_p, (np.array([0, 0, -0.0, 1, 2, 0], np.float32), np.array([0, np.nan, -0.0, 0, np.inf, 3], np.float32)),
+           differentiable=()),
     Sample(e.real_p, (Z,), linear=(0,)), Sample(e.imag_p, (Z,), linear=(0,)), Sample(e.conj_p, (Z,), differentiable=()),
     Sample(e.complex_p, (X, Y), linear=(0, 1)),
     *(Sample(e.select_n_p, (FLAGS, x, y), linear=(1, 2)) for x, y in ((X, Y), (Z, W))),
@@ -136,7 +139,7 @@ def bits(x):
 EXACT = [
     (p, params)
     for p, params in [
-        *((p, {}) for p in (*BINARY, e.neg_p, e.sign_p, e.abs_p, e.floor_p, e.ceil_p, e.sqrt_p, e.square_p, e.is_finite_p)),
+        *((p, {}) for p in (*BINARY, e.strong_div_p, e.neg_p, e.sign_p, e.abs_p, e.floor_p, e.ceil_p, e.sqrt_p, e.square_p, e.is_finite_p)),
         *((p, {}) for p in (e.eq_p, e.ne_p, *ORDER)), *((e.round_p, {"rounding_method": m}) for m in e.RoundingMethod),
         *((e.integer_pow_p, {"y": y}) for y in (-2, 0, 3, 5)), *((e.strong_mul_p, {"both": b}) for b in (False, True)),
     ]
