@@ -175,7 +175,7 @@ def _plan(
         settled = settle(abstract, chosen, meshes, devices)
         meshes = meshes or [settled(abstract[0])]
         placements, out_placements = [
-            tuple([placement_of(p.update(mesh=settled(p.mesh))) if type(p) is NamedSharding else p for p in ps])
+            tuple([placement_of(p.update(mesh=settled(p.mesh))) if type(p) is NamedSharding else p for p in ps])  # type: ignore[arg-type]  # either has axes
             for ps in (placements, out_placements)
         ]
     if not meshes:
@@ -243,7 +243,20 @@ def context_mesh(entered: bool = False) -> Mesh | None:
 
 
 def elsewhere(jaxpr: Jaxpr, arrays: Sequence[Any], entered: bool = False) -> bool:
-    """Whether a program on these arrays runs elsewhere than on the default device; `entered` as in `context_mesh`."""
+    """Whether a program runs elsewhere than on the default device.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+    arrays : sequence of Array
+        Its operands.
+    entered : bool
+        As in `context_mesh`.
+
+    Returns
+    -------
+    bool
+    """
     for x in arrays:
         if x._placement is not None:
             return True

@@ -88,7 +88,7 @@ class Traced:
     def args_info(self) -> Any:
         """Types of the arguments, in their structure."""
         call = self._call
-        return _args_info(call.treedef, self.in_avals, call.donated, call.zeros)
+        return _args_info(self.in_tree, self.in_avals, call.donated, call.zeros)
 
     @property
     def out_info(self) -> Any:

@@ -4,6 +4,16 @@
 What the types do not determine is left to the partitioner: the operands lose their spread (`free`), the operation runs, and its
 result gets the spread that was asked for (`reshard`). Derivatives do so for every transpose rule: rules know nothing of meshes,
 and each cotangent ends up as the operand lies.
+
+Parameters
+----------
+x : array
+    Results have its shape and dtype.
+to : Spread or None
+mesh : Mesh, optional
+    With the devices, where these are known.
+terms : bool
+    The partitioner is about to sum terms of the value.
 """
 
 from __future__ import annotations
@@ -190,6 +200,11 @@ def out_sharded(function: Any, out_sharding: Any, *args: Any, **kwargs: Any) -> 
     Returns
     -------
     array
+
+    Raises
+    ------
+    ShardingTypeError
+        `out_sharding` is not one of explicit axes, or asks for an unreduced result that the operation does not have.
     """
     leaves, treedef = tree.flatten((args, kwargs))
     typed = [i for i, x in enumerate(leaves) if getattr(getattr(x, "aval", None), "spread", None) is not None]

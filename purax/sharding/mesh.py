@@ -430,9 +430,10 @@ class set_mesh:
         return self._mesh
 
     def __exit__(self, *exc: object) -> None:
-        variables: tuple[ContextVar[Any], ...] = (_current, _running, _abstract)
-        for variable, token in zip(variables, self._tokens, strict=True):
-            variable.reset(token)
+        current, running, abstract = self._tokens
+        _current.reset(current)
+        _running.reset(running)
+        _abstract.reset(abstract)
         _watched(-1)
 
 

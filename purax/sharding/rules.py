@@ -3,6 +3,37 @@
 
 A rule takes the spread of each operand (never None) and gives one for each result. A result whose spread the operands do not
 determine is a ShardingTypeError; the user then says it: `out_sharding=`, `reshard` or `auto_axes`.
+
+Parameters
+----------
+primitive : Primitive
+spread : Spread
+    Of the one operand.
+ins : sequence of Spread
+    Of all operands.
+avals, outs : sequence of aval
+    Of operands and results.
+params : dict
+shape, before, after : sequence of int
+    Shapes of an operand, and of one before and after the operation.
+shapes : sequence of shapes
+    Of the operands.
+sizes : sequence of int
+    Of an operand, or of the slices that a gather takes.
+dims : sequence of int
+    The result's axis for each of the operand's.
+numbers, dimension_numbers
+    As of the operation.
+operand, indices : Spread
+    Of a gather.
+update_shape : sequence of int
+    That of the updates of a scatter.
+ndim : int
+    Number of axes of the result.
+name : str
+    Of the operation, for messages.
+ranks : sequence of int
+    How many last axes of each operand are those of one problem.
 """
 
 from __future__ import annotations
@@ -44,7 +75,13 @@ def added(primitive: Any, ins: Sequence[Spread], avals: Any, outs: Any, params: 
 
 
 def multiplied(primitive: Any, ins: Sequence[Spread], avals: Any, outs: Any, params: Any) -> list[Spread]:
-    """A product: one factor may be a term of a sum if the other is reduced along its axes."""
+    """A product: one factor may be a term of a sum if the other is reduced along its axes.
+
+    Raises
+    ------
+    ShardingTypeError
+        Both are terms of sums, or the other one is not reduced.
+    """
     x, y = ins
     if x.unreduced and y.unreduced:
         raise errors.ShardingTypeError(

@@ -159,7 +159,7 @@ def _made(mesh: AbstractMesh, parts: tuple[Part, ...], unreduced: frozenset[str]
 
 
 def uncut(mesh: AbstractMesh, ndim: int) -> Spread:
-    """The spread of values that are whole on each device."""
+    """The spread of values with `ndim` axes that are whole on each device of `mesh`."""
     return _made(mesh, ((),) * ndim, _NONE, _NONE)
 
 
