@@ -42,6 +42,8 @@ class Cond(Primitive):
     types_axes = True
     types_spread = True
 
+    terms = True
+
     def infer(self, index: Any, *avals: Any, branches: tuple[Jaxpr, ...]) -> Any:
         """Types of the outputs of the branches."""
         return tuple([

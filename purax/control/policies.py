@@ -22,6 +22,8 @@ class Name(LinearUnary):
 
     exact = True
 
+    terms = True
+
     spread = rules.same
 
     def infer(self, x: Any, *, name: str) -> Any:

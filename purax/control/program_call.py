@@ -28,6 +28,8 @@ class Jit(Primitive):
     types_axes = True
     types_spread = True
 
+    terms = True
+
     def infer(self, *avals: Any, jaxpr: Jaxpr, name: str, inline: bool) -> Any:
         """Types of the outputs of the program."""
         return jaxpr.out_avals

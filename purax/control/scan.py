@@ -43,6 +43,8 @@ class Scan(Primitive):
     types_axes = True
     types_spread = True
 
+    terms = True
+
     def infer(self, *avals: Any, jaxpr: Jaxpr, length: int, reverse: bool, unroll: int, consts: int, carry: int) -> Any:
         """Types of the carry, and stacked types of the outputs."""
         outs = jaxpr.out_avals

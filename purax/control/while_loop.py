@@ -46,6 +46,8 @@ class While(Primitive):
     types_axes = True
     types_spread = True
 
+    terms = True
+
     def infer(self, *avals: Any, **params: Any) -> Any:
         """Types of the values."""
         return params["body_jaxpr"].out_avals

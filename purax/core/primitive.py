@@ -8,6 +8,7 @@ that cannot exist is declared with `Undefined(reason)`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from purax import dtypes, errors
@@ -89,6 +90,7 @@ class Primitive:
     multiple_results: bool = True  # `bind` returns a tuple, whatever the number of outputs
     types_spread: ClassVar[bool] = False  # `infer` says how the outputs lie on explicit mesh axes (holders of programs)
     spread: Any = None  # (spreads of operands, avals, output avals, params) -> spreads of outputs
+    terms: ClassVar[bool] = False  # XLA carries terms of a sum over devices through it
     infer: Any
     reference: Any
     jvp: Any
@@ -209,6 +211,10 @@ class Primitive:
             except TypeError:
                 return f"{self.name}: parameter {name!r} of type {type(value).__name__} cannot be hashed; pass a tuple"
         return f"{self.name}: a parameter cannot be hashed"
+
+    def carries_terms(self, avals: Sequence[Any], params: dict[str, Any]) -> bool:
+        """Whether XLA carries terms of a sum over devices through one application."""
+        return self.terms
 
     def effects(self, params: dict[str, Any]) -> frozenset[Any]:
         """Effects of one application."""

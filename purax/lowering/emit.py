@@ -148,6 +148,8 @@ class Module:
         return lines
 
 
+_TELLING = ("stablehlo.constant ", "sdy.")
+
 _ESCAPES = {ord("\\"): r"\\", ord('"'): r"\"", **{code: f"\\{code:02X}" for code in (*range(32), 127)}}
 
 
@@ -293,12 +295,13 @@ class Builder:
                 self.names = outer
                 name = prefix + eqn.primitive.label
             self.place = self.module.location(source, name)
+            first = len(self.lines)
             outs = eqn.primitive.lower(self, [read(a) for a in eqn.invars], [v.aval for v in eqn.outvars], **eqn.params)
             if source is not None and len(source) == 3 and source[2].metadata:
                 for value in outs:
                     self.tag(value, source[2].metadata.items())
             for var, value in zip(eqn.outvars, outs, strict=True):
-                env[var] = value if var.aval.spread is None else self.spread(value, var.aval)
+                env[var] = value if var.aval.spread is None else self._lying(value, var.aval, eqn, first)
         self.place, self.names, self.source = before
         return [read(a) for a in jaxpr.outvars]
 
@@ -309,6 +312,33 @@ class Builder:
             return x
         text = spread.sdy_text(ndim_of(aval), self.module.mesh(spread.mesh))
         return self.emit(f"sdy.sharding_constraint {x} {text} : {x.hlo}", aval)
+
+    def _lying(self, x: Value, aval: Any, eqn: Any, first: int) -> Value:
+        """The same of a result of an equation whose lines begin at `first`.
+
+        XLA carries terms of a sum through some operations, and takes what each device has for a term of the result of the others
+        (jaxlib 0.10.2): told that these are whole, it sums before.
+        """
+        if aval.spread.unreduced:
+            own = [line for line in self.lines[first:] if not line.partition(" = ")[2].startswith(_TELLING)]
+            if len(own) > 1 or not eqn.primitive.carries_terms([a.aval for a in eqn.invars], eqn.params):
+                whole = aval.with_spread(aval.spread.replace(unreduced=frozenset()))
+                return self.terms_of(self.spread(x, whole), aval)
+        return self.spread(x, aval)
+
+    def terms_of(self, x: Value, aval: Any) -> Value:
+        """A value that is whole on each device as terms of a sum: one device has it, the others have zeros."""
+        if len(self.module.order) <= 1 or not dtypes.is_complex(x.dtype):
+            return self.spread(Value(x.name, aval), aval)
+        parts = []  # of a complex value XLA makes none, and ends the process (jaxlib 0.10.2): they are made of its parts
+        for name in ("real", "imag"):
+            part = aval.update(dtype=np.dtype(np.float32 if aval.dtype.itemsize == 8 else np.float64))
+            whole = part.with_spread(aval.spread.replace(unreduced=frozenset()))
+            value = self.spread(self.emit(f"stablehlo.{name} {x} : ({x.hlo}) -> {part.hlo}", whole), whole)
+            parts.append(self.spread(Value(value.name, part), part))
+        first, second = parts
+        text = f"stablehlo.complex {first}, {second} : ({first.hlo}, {second.hlo}) -> {aval.hlo}"
+        return self.spread(self.emit(text, aval), aval)
 
     def literal(self, literal: Literal) -> Value:
         """The constant of a literal."""
@@ -323,9 +353,8 @@ class Builder:
             out = fun(*operands, **params)
             return out if isinstance(out, (tuple, list)) else (out,)
 
-        closed = stage(
-            flat, [x.aval.with_spread(None) for x in ins], kind="lowering"
-        )  # types speak of whole operations
+        avals = [x.aval.with_spread(None) for x in ins]  # types speak of whole operations
+        closed = stage(flat, avals, kind="lowering")
         consts = [self.constant(np.asarray(c), c.aval) for c in closed.consts]
         return self.jaxpr(closed.jaxpr, [*consts, *ins])
 

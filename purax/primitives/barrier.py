@@ -22,6 +22,8 @@ class OptimizationBarrier(Primitive):
 
     exact = True
 
+    terms = True
+
     spread = rules.each
 
     def infer(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:

@@ -33,6 +33,8 @@ class ConvertElementType(Primitive):
     zero (NaN is not). Complex to real drops the imaginary part.
     """
 
+    terms = True
+
     spread = rules.same
 
     def infer(self, operand: Any, *, new_dtype: Any, weak_type: bool) -> tuple[Any, ...]:
@@ -366,6 +368,8 @@ class Copy(LinearUnary):
     """The same value in a buffer of its own."""
 
     exact = True
+
+    terms = True
 
     spread = rules.same
 

@@ -110,6 +110,8 @@ class SelectN(Primitive):
 
     exact = True
 
+    terms = True
+
     def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
         """The cases must lie in one way, and the condition too unless it is a scalar."""
         shapes = [a.shape for a in avals]

@@ -189,6 +189,7 @@ class Elementwise(Primitive):
         self.edges = edges
         if spread is not None:
             self.spread = functools.partial(spread, self)  # type: ignore[method-assign]
+            self.terms = True  # type: ignore[misc]
         if transposed is not None:
             self.transposed = transposed
             self.transpose = self._transpose

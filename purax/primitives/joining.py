@@ -40,6 +40,8 @@ class Concatenate(Primitive):
 
     exact = True
 
+    terms = True
+
     def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
         """All operands must lie in one way, and so does the result."""
         known = [s for s, a in zip(ins, avals, strict=True) if a.spread is not None]
@@ -97,6 +99,8 @@ class Split(Primitive):
 
     exact = True
 
+    terms = True
+
     def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
         """As the operand, where the pieces can be cut so."""
         return [rules.changed_sizes(ins[0], avals[0].shape, out.shape) for out in outs]
@@ -141,6 +145,8 @@ class Pad(Primitive):
     """Put `padding_value` around (low, high; negative removes) and between (interior) the elements of each axis."""
 
     exact = True
+
+    terms = True
 
     def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
         """As the operand, where the result can be cut so."""
@@ -221,6 +227,8 @@ class Slice(LinearUnary):
     """Elements from `start_indices` up to `limit_indices` in steps of `strides`, along each axis."""
 
     exact = True
+
+    terms = True
 
     def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
         """As the operand, where the result can be cut so."""

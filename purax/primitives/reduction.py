@@ -196,6 +196,7 @@ def _is_bits(dtype: Any) -> bool:
 class ReduceSum(Reduction):
     """Sum; linear."""
 
+    terms = True
     op, numpy_op, accepts, wide = "add", np.add, (_is_number,), True
 
     def jvp(self, primals: Any, tangents: Any, *, axes: tuple[int, ...]) -> Any:

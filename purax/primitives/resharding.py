@@ -46,6 +46,8 @@ class Reshard(Primitive):
 
     types_spread = True
 
+    terms = True
+
     def infer(self, x: Any, *, to: Spread | None, mesh: Mesh | None) -> Any:
         if to is not None and len(to.parts) != x.ndim:
             raise errors.ShardingTypeError(f"{to.spec} names {len(to.parts)} axes, but the operand has {x.ndim}")
@@ -62,7 +64,7 @@ class Reshard(Primitive):
             return (wrap_placed(x.aval.with_spread(None), x.buffer, x._placement),)
         if to is x.aval.spread:
             return (x,)
-        mesh = params["mesh"] or getattr(x.sharding, "mesh", None)
+        mesh = params["mesh"] or getattr(x.sharding, "mesh", None) or with_devices(to.mesh, current_mesh())
         if to.unreduced or (x.aval.spread is not None and x.aval.spread.unreduced):
             return hooks.evaluate(self, (x,), {"to": to, "mesh": mesh}, False)
         if mesh is None:
@@ -84,7 +86,11 @@ class Reshard(Primitive):
         return self.bind(*operands, to=None if to is None else to.with_axis(dim, axis.spmd), mesh=mesh), dims
 
     def lower(self, b: Any, ins: Any, outs: Any, *, to: Spread | None, mesh: Mesh | None) -> Any:
-        return [Value(ins[0].name, outs[0])]  # every value with a spread is told to the partitioner
+        (x,), (out,) = ins, outs
+        known = x.aval.spread
+        if to is not None and to.unreduced and known is not None and not known.unreduced:
+            return [b.terms_of(x, out)]
+        return [Value(x.name, out)]  # every value with a spread is told to the partitioner
 
 
 reshard_p = Reshard("reshard")

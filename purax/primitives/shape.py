@@ -156,6 +156,11 @@ class BroadcastInDim(LinearUnary):
 
     exact = True
 
+    def carries_terms(self, avals: Any, params: Any) -> bool:
+        """Where no axis of size 1 is repeated (jaxlib 0.10.2 repeats each term for each device then)."""
+        sizes = zip(avals[0].shape, params["broadcast_dimensions"], strict=True)
+        return all(size == params["shape"][d] for size, d in sizes)
+
     def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
         """Axes of the operand lie as they did, the others are not cut."""
         return [rules.broadcast(ins[0], params["shape"], params["broadcast_dimensions"], avals[0].shape)]
@@ -217,6 +222,8 @@ class Reshape(LinearUnary):
 
     exact = True
 
+    terms = True
+
     def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
         """Cuts stay with the outermost part of what is split or merged."""
         return [rules.reshaped(ins[0], avals[0].shape, outs[0].shape)]
@@ -246,6 +253,8 @@ class Transpose(LinearUnary):
     """Axis `i` of the result is axis `permutation[i]` of the operand."""
 
     exact = True
+
+    terms = True
 
     def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
         """The cuts move with the axes."""
@@ -277,6 +286,8 @@ class Squeeze(LinearUnary):
     """Drop the axes `dimensions`, each of size 1."""
 
     exact = True
+
+    terms = True
 
     def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
         """The axes that stay, lie as they did."""
@@ -310,6 +321,8 @@ class Rev(LinearUnary):
     """Reverse the order of elements along `dimensions`."""
 
     exact = True
+
+    terms = True
 
     spread = rules.same
 

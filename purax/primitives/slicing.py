@@ -63,6 +63,8 @@ class DynamicSlice(LinearUnary):
 
     exact = True
 
+    terms = True
+
     def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
         """As the operand, where the result can be cut so."""
         return [rules.changed_sizes(ins[0], avals[0].shape, outs[0].shape)]
@@ -110,6 +112,8 @@ class DynamicUpdateSlice(Primitive):
     """`operand, update, *starts`: the operand with the window at `starts` replaced by `update`."""
 
     exact = True
+
+    terms = True
 
     def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
         """As the operand; the update must lie in the same way."""

@@ -19,6 +19,8 @@ class StopGradient(Primitive):
 
     exact = True
 
+    terms = True
+
     spread = rules.same
 
     def infer(self, x: Any) -> Any:

@@ -135,6 +135,8 @@ def put_raw(aval: ShapedArray, value: np.ndarray, placement: Placement | None, o
     sharding, devices, _ = compiled_form(placement, held.ndim)
     if len(placement.devices) == 1:
         return copy(held, sharding, (value,), devices)
+    if placement.sharding.unreduced:
+        return _assemble(aval, _terms_of(value, aval, placement), placement)
     pieces = [  # jaxlib 0.10.2 fails (bad_function_call) on repeated elements, that is strides of zero
         np.ascontiguousarray(value[index]) if value.ndim else value
         for device, index in zip(placement.devices, shard_slices(placement.sharding, aval.shape), strict=True)
@@ -145,6 +147,17 @@ def put_raw(aval: ShapedArray, value: np.ndarray, placement: Placement | None, o
         return copy(held, sharding, pieces, devices)
     # jaxlib 0.10.2 fails (bad_function_call) where pieces lie on several devices each, and on pieces without elements
     return _assemble(aval, pieces, placement)
+
+
+def _terms_of(value: np.ndarray, aval: ShapedArray, placement: Placement) -> list[np.ndarray]:
+    """A value as a sum over devices: the first along the unreduced axes has it, the others have zeros."""
+    sharding = placement.sharding
+    rows = zip(placement.devices, shard_slices(sharding, aval.shape), sharding.terms(), strict=True)
+    return [
+        np.ascontiguousarray(value[index]) if first else np.zeros_like(value[index])
+        for device, index, (first, _) in rows
+        if is_local(device)
+    ]
 
 
 def move_raw(aval: ShapedArray, pieces: list[Any], placement: Placement) -> Any:
@@ -224,6 +237,20 @@ def _windows(buffer: Any, held: ShapedArray, piece: ShapedArray, placement: Plac
     return seen
 
 
+def _summed(buffer: Any, aval: ShapedArray, placement: Placement) -> np.ndarray:
+    """The sum of the terms that devices hold."""
+    sharding, held = placement.sharding, physical(aval)
+    total = np.zeros(held.shape, held.dtype)
+    parts = shards_raw(buffer, aval, placement)
+    for part, device, index, (_, own) in zip(
+        parts, placement.devices, shard_slices(sharding, aval.shape), sharding.terms(), strict=True
+    ):
+        if own:
+            total[index] += read_raw(part, piece_of(aval, placement), single_placement(device))
+    total.setflags(write=False)
+    return total
+
+
 def read_raw(buffer: Any, aval: ShapedArray, placement: Placement | None) -> np.ndarray:
     """The elements of a buffer as a read-only host array of the physical shape and dtype; waits for them.
 
@@ -237,6 +264,8 @@ def read_raw(buffer: Any, aval: ShapedArray, placement: Placement | None) -> np.
         Part of the array lies with other processes.
     """
     held = physical(aval)
+    if placement is not None and placement.sharding.unreduced:
+        return _summed(buffer, aval, placement)
     try:
         if held.dtype in PACKED:
             buffer, wide = _executable.widen(buffer, held, placement)

@@ -201,7 +201,7 @@ def _move(value: Array, placement: Placement) -> Array:
     if here.is_equivalent_to(target, aval.ndim):
         return wrap_placed(aval, value.buffer, placement)
     pieces: dict[Any, Any] = {}
-    if here.is_fully_addressable and target.is_fully_addressable:
+    if here.is_fully_addressable and target.is_fully_addressable and not (here.unreduced or target.unreduced):
         parts = buffers.shards_raw(value.buffer, aval, source)
         for part, index in zip(parts, shard_slices(here, aval.shape), strict=True):
             pieces.setdefault(_bounds(index), part)

@@ -68,6 +68,15 @@ class Sharding:
         """Whether every device holds the whole array."""
         return True
 
+    @property
+    def unreduced(self) -> frozenset[Any]:
+        """Mesh axes along which devices hold terms of a sum that is yet to be taken."""
+        return frozenset()
+
+    def terms(self) -> list[tuple[bool, bool]]:
+        """For each device, whether it is the first along the unreduced axes, and whether its piece is no copy of another term."""
+        return [(True, True)] * self.num_devices
+
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of the piece that one device holds.
 
@@ -99,6 +108,7 @@ class Sharding:
             self.device_assignment == other.device_assignment
             and self.dimension_cuts(ndim) == other.dimension_cuts(ndim)
             and self.device_indices(ndim) == other.device_indices(ndim)
+            and self.unreduced == other.unreduced
         )
 
     @property
@@ -239,7 +249,22 @@ class NamedSharding(Sharding):
     def is_fully_replicated(self) -> bool:
         """Whether every device holds the whole array."""
         shape = self.mesh.shape
-        return all(shape[name] == 1 for name in self.spec.axis_names())
+        return all(shape[name] == 1 for name in (*self.spec.axis_names(), *self.spec.unreduced))
+
+    @property
+    def unreduced(self) -> frozenset[Any]:
+        """Mesh axes along which devices hold terms of a sum that is yet to be taken."""
+        return self.spec.unreduced
+
+    def terms(self) -> list[tuple[bool, bool]]:
+        """For each device, whether it is the first along the unreduced axes, and whether its piece is no copy of another term."""
+        used = {*self.spec.axis_names(), *self.spec.unreduced}
+        found = []
+        for place in np.ndindex(*self.mesh.devices.shape):
+            named = dict(zip(self.mesh.axis_names, place, strict=True))
+            first = not any(named[name] for name in self.spec.unreduced)
+            found.append((first, not any(i for name, i in named.items() if name not in used)))
+        return found
 
     @property
     def replicated_axes(self) -> frozenset[Any]:

@@ -240,7 +240,10 @@ class Tape:
         found: dict[int, Any] = {}
         for out, cotangent in zip(self.outputs, cotangents, strict=True):
             if out is not None and cotangent is not None:
-                _accumulate(found, out.index, collective.total(cotangent, out.aval))
+                cotangent = collective.total(cotangent, out.aval)
+                if out.aval.spread is not None:
+                    cotangent = resharding.settled(cotangent, out.aval)
+                _accumulate(found, out.index, cotangent)
         evaluating = current.get() is None
         names = names_here().extend(TRANSPOSE)
         pin = where.set(None)

@@ -361,7 +361,7 @@ def explicit(cotangent: Any, aval: Any) -> Any:
     """A cotangent as the user sees it: zeros where symbolic, float0 for integers."""
     if cotangent is not None:
         return cast.as_type(cotangent, aval)
-    return zeros_of(aval) if is_differentiable(aval.dtype) else float0_zeros(aval.shape)
+    return zeros_of(aval.to_cotangent_aval()) if is_differentiable(aval.dtype) else float0_zeros(aval.shape)
 
 
 def _check_cotangent(cotangent: Any, aval: Any) -> Any:

@@ -58,6 +58,7 @@ def check_place(x):
 
 
 CHOSEN = chosen()
+SMOOTH = [s for s in CHOSEN if differentiable(s) and any(map(is_float, s.reference(*s.operands)))]
 
 
 @pytest.mark.xla
@@ -119,3 +120,43 @@ def test_lanes_that_lie_on_different_devices_give_the_same_values(sample):
     for actual, want in zip(results, expected, strict=True):
         check_place(actual)
         assert_close(np.asarray(actual), np.asarray(want), max(tolerance_of(sample, want.dtype), 1e-6))
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("sample", SMOOTH, ids=label)
+def test_cotangents_of_reduced_operands_are_terms_of_the_gradient(sample):
+    own = differentiable(sample)
+    reduced = NamedSharding(mesh_of(2), PartitionSpec(reduced={"x"}))
+
+    def gradient(operands):
+        def loss(*values):
+            given = list(operands)
+            for i, x in zip(own, values, strict=True):
+                given[i] = x
+            outs = [x for x in sample.apply(*given) if is_float(x)]
+            return sum(pnp.sum(pnp.real(x * np.linspace(1, 2, x.size).reshape(x.shape).astype(x.dtype))) for x in outs)
+
+        return purax.jit(purax.grad(loss, argnums=tuple(range(len(own)))))(*[operands[i] for i in own])
+
+    try:
+        found = gradient([purax.device_put(x, reduced) for x in sample.operands])
+    except ShardingTypeError:
+        return
+    expected = gradient([pnp.asarray(x) for x in sample.operands])
+    for actual, want in zip(found, expected, strict=True):
+        assert actual.aval.spread.unreduced == {"x"}
+        assert_close(np.asarray(actual), np.asarray(want), 10 * tolerance_of(sample, want.dtype))
+
+
+@pytest.mark.xla
+@pytest.mark.parametrize("sample", [s for s in CHOSEN if s.linear], ids=label)
+def test_terms_of_a_sum_go_through_what_is_linear(sample):
+    unreduced = NamedSharding(mesh_of(2), PartitionSpec(unreduced={"x"}))
+    given = [purax.device_put(x, unreduced) if i in sample.linear else x for i, x in enumerate(sample.operands)]
+    try:
+        results = purax.jit(lambda *xs: sample.apply(*xs))(*given)
+    except ShardingTypeError:
+        return
+    for actual, want in zip(results, sample.reference(*sample.operands), strict=True):
+        want = np.asarray(want)
+        assert_close(np.asarray(actual), want, max(tolerance_of(sample, want.dtype), 1e-6))
