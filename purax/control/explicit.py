@@ -94,6 +94,12 @@ def _typed(what: str, mesh: AbstractMesh, axes: Any, kind: AxisType) -> Abstract
     unknown = [n for n in names if n not in mesh.axis_names]
     if unknown:
         raise ValueError(f"{what}: the mesh has the axes {mesh.axis_names}, not {unknown}")
+    held = [n for n in names if n in mesh.manual_axes]
+    if held:
+        raise NotImplementedError(
+            f"{what}: Going from `Manual` axes to `Auto` or `Explicit` ones is not possible: {', '.join(held)} are in the hands of a "
+            "shard_map around; name other axes"
+        )
     return mesh.update_axis_types(dict.fromkeys(names, kind))
 
 
@@ -128,6 +134,8 @@ def auto_axes(f: Any = None, /, *, axes: str | Iterable[str] | None = None, out_
                 "auto_axes: give out_sharding, here or where the function is made: the types of its results cannot tell how they lie"
             )
         mesh = _mesh_of((args, kwargs))
+        if not mesh.explicit_axes and not mesh.manual_axes:
+            return f(*args, **kwargs)
         inner = _typed("auto_axes", mesh, axes, AxisType.Auto)
         with use_abstract_mesh(inner):
             given, named = tree.map(lambda x: _cast(x, inner), (args, kwargs))

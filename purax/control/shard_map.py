@@ -445,7 +445,7 @@ def shard_map(
         leaves, in_tree = tree.flatten(args)
         fixed: dict[int, Any] = {}
         if in_specs is Infer:
-            specs = [_lying(x, grid) for x in leaves]
+            specs = [_lying(x, grid, axes) for x in leaves]
         else:
             wanted = in_specs if isinstance(in_specs, (tuple, list)) else (in_specs,) * len(args)
             found = tree.flatten_axes("shard_map in_specs", in_tree, tuple(wanted))
@@ -627,12 +627,16 @@ def checked_specs(what: str, specs: Sequence[Any], mesh: Mesh, axes: Sequence[st
     return out
 
 
-def _lying(x: Any, mesh: Mesh) -> PartitionSpec:
+def _lying(x: Any, mesh: Mesh, axes: Sequence[str]) -> PartitionSpec:
+    """How a value is cut along these axes of the mesh."""
     sharding = getattr(x, "sharding", None)
     spread = getattr(getattr(x, "aval", None), "spread", None)
+    spec = _WHOLE
     if spread is not None and spread.mesh.shape_tuple == mesh.shape_tuple:
-        return spread.spec
-    return sharding.spec if isinstance(sharding, NamedSharding) and sharding.mesh == mesh else _WHOLE
+        spec = spread.spec
+    elif isinstance(sharding, NamedSharding) and sharding.mesh == mesh:
+        spec = sharding.spec
+    return PartitionSpec(*[tuple([name for name in names_of(part) if name in axes]) for part in spec])
 
 
 def _check_cuts(

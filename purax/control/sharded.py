@@ -30,7 +30,7 @@ from purax.sharding import (
     spread_of,
     uncut,
 )
-from purax.sharding.spec import UNCONSTRAINED
+from purax.sharding.spec import UNCONSTRAINED, names_of
 
 __all__ = ["sharding_constraint_p", "with_sharding_constraint"]
 
@@ -180,11 +180,28 @@ def constrained(x: Any, sharding: Any, what: str = "with_sharding_constraint arg
             _check_explicit(aval_of(x), sharding)
             if sharding.mesh.are_all_axes_explicit:
                 return x
+            sharding = sharding.update(spec=_with_explicit(aval_of(x), sharding))
         return sharding_constraint_p.bind1(x, mesh=sharding.mesh, spec=sharding.spec)
     return x if isinstance(x, Tracer) else device_put(x, sharding)
 
 
+def _with_explicit(aval: Any, sharding: NamedSharding) -> PartitionSpec:
+    """The spec with what the type of the value says of explicit axes."""
+    if aval.spread is None:
+        return sharding.spec
+    explicit = frozenset(sharding.mesh.explicit_axes)
+    asked = [*sharding.spec, *[None] * (aval.ndim - len(sharding.spec))]
+    parts = [
+        part if part is UNCONSTRAINED else (*own, *[name for name in names_of(part) if name not in explicit])
+        for own, part in zip(aval.spread.parts, asked, strict=True)
+    ]
+    return PartitionSpec(*parts)
+
+
 def _check_explicit(aval: Any, sharding: NamedSharding) -> None:
+    if not frozenset(sharding.mesh.explicit_axes).intersection(sharding.spec.axis_names(), sharding.spec.unreduced):
+        if not sharding.mesh.are_all_axes_explicit:
+            return
     wanted = spread_of(sharding, aval.ndim)
     known = aval.spread if aval.spread is not None else uncut(sharding.mesh.abstract_mesh, aval.ndim)
     if wanted is not None and (known.parts, known.unreduced) != (wanted.parts, wanted.unreduced):

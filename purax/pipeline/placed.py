@@ -205,6 +205,8 @@ def _typed(jaxpr: Jaxpr, meshes: Sequence[Mesh], wanted: tuple[Any, ...]) -> tup
             if place is None and explicit.are_all_axes_explicit:
                 place = placement_of(NamedSharding(explicit, PartitionSpec(*[None] * var.aval.ndim)))
             places.append(place)
+        elif not explicit.are_all_axes_explicit:  # the partitioner has its part in it
+            places.append(place)
         elif place is None or spread_of(place.sharding, var.aval.ndim) is not spread:
             mesh = next((m for m in meshes if m.abstract_mesh == spread.mesh), explicit)
             places.append(placement_of(NamedSharding(mesh, spread.spec)))

@@ -32,7 +32,15 @@ from purax.lowering.emit import Value
 from purax.pipeline import placed
 from purax.runtime.array import Array, wrap_placed
 from purax.runtime.transfer import device_put
-from purax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, current_mesh, get_abstract_mesh
+from purax.sharding import (
+    AbstractMesh,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    current_mesh,
+    get_abstract_mesh,
+    placement_of,
+)
 from purax.sharding.spread import Spread, spread_of, uncut
 
 __all__ = ["destination", "free", "is_explicit", "out_sharded", "reshard_p", "reshard_to", "settle"]
@@ -61,7 +69,10 @@ class Reshard(Primitive):
         (x,), to = operands, params["to"]
         x = x if type(x) is Array else device_put(x)
         if to is None:
-            return (wrap_placed(x.aval.with_spread(None), x.buffer, x._placement),)
+            place, mesh = x._placement, params["mesh"]
+            if mesh is not None and place is not None and type(place.sharding) is NamedSharding:
+                place = placement_of(place.sharding.update(mesh=mesh))
+            return (wrap_placed(x.aval.with_spread(None), x.buffer, place),)
         if to is x.aval.spread:
             return (x,)
         mesh = params["mesh"] or getattr(x.sharding, "mesh", None) or with_devices(to.mesh, current_mesh())

@@ -51,7 +51,11 @@ def physical(aval: ShapedArray) -> ShapedArray:
     if found is None:
         dtype = aval.dtype
         if isinstance(dtype, dtypes.KeyDtype):
-            found = array_aval((*aval.shape, *dtype.key_shape), np.dtype(np.uint32), False, aval.varying)
+            spread = aval.spread
+            if spread is not None:  # the axes of a key are whole on each device
+                spread = spread.replace((*spread.parts, *[()] * len(dtype.key_shape)))
+            shape = (*aval.shape, *dtype.key_shape)
+            found = array_aval(shape, np.dtype(np.uint32), False, aval.varying, spread)
         else:
             found = array_aval(aval.shape, np.dtype(bool)) if dtype == dtypes.float0 else aval
         _PHYSICAL[aval] = found

@@ -115,8 +115,11 @@ class Spread:
         more = ("?",) if len(self.mesh.explicit_axes) < len(self.mesh.axis_names) else ()
         parts = [*self.parts, *[()] * (ndim - len(self.parts))]
         axes = ["{" + ", ".join([*map(axis_text, part), *more]) + "}" for part in parts]
+        used = {*self.unreduced, *[name for part in self.parts for name in part]}
+        whole = [axis_text(name) for name in self.mesh.explicit_axes if name not in used] if more else []
         sums = ", ".join(map(axis_text, sorted(self.unreduced)))
-        return f"<@{mesh_name}, [{', '.join(axes)}]{f', unreduced={{{sums}}}' if sums else ''}>"
+        tail = f", replicated={{{', '.join(whole)}}}" * bool(whole) + f", unreduced={{{sums}}}" * bool(sums)
+        return f"<@{mesh_name}, [{', '.join(axes)}]{tail}>"
 
     def on(self, mesh: AbstractMesh) -> Spread | None:
         """The same on a mesh with the same axes of other types: axes that are not explicit there are left out."""

@@ -21,6 +21,7 @@ from purax.core.stage import StageTrace, StageTracer, recording
 from purax.pipeline.evaluate import Kernel, host_kernel
 from purax.primitives import comparison, reduction, shape
 from purax.primitives.random_bits import KeyPrimitive, random_clone_p, random_unwrap_p, random_wrap_p
+from purax.primitives.resharding import free, reshard_to
 from purax.runtime.array import Array
 from purax.runtime.buffers import physical
 
@@ -127,7 +128,12 @@ class _Words:
         params = {name: _turned(value) for name, value in eqn.params.items()}
         held = any(params[name] is not value for name, value in eqn.params.items())
         if keys and not held and not _holds_program(eqn.params):
-            return words_of(eqn.primitive, [a.aval for a in eqn.invars], values, eqn.params)
+            avals, outs = [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars]
+            if all(a.spread is None for a in (*avals, *outs)):
+                return words_of(eqn.primitive, avals, values, eqn.params)
+            plain = [a.with_spread(None) for a in avals]
+            words = words_of(eqn.primitive, plain, [free(x) for x in values], eqn.params)
+            return [reshard_to(x, physical(a).spread) for x, a in zip(words, outs, strict=True)]
         # The same operation on other variables; its outputs are as typed as the program it holds.
         outvars = [Var(physical(v.aval)) for v in eqn.outvars]
         atoms = [self.trace.atom(x) for x in values]
