@@ -195,7 +195,11 @@ class JitFunction:
         consts = [x if type(x) is Array else as_array(x) for x in program.consts]
         leaves = (*call.leaves, *call.held)
         outs: Sequence[Any]
-        if self.flags or self.shardings is not None or placed.elsewhere(program.jaxpr, (*consts, *leaves), self.entered):
+        if (
+            self.flags
+            or self.shardings is not None
+            or placed.elsewhere(program.jaxpr, (*consts, *leaves), self.entered)
+        ):
             outs = sharded.run(self, call, program, consts)
         elif any(call.donated):
             outs = self._run_donating(call, program, consts)

@@ -173,7 +173,9 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     del src
     leaves, treedef = tree.flatten(x)
     given = [
-        [asked] * len(leaves) if asked is None or isinstance(asked, bool) else tree.flatten_axes(f"device_put {name}", treedef, asked)
+        [asked] * len(leaves)
+        if asked is None or isinstance(asked, bool)
+        else tree.flatten_axes(f"device_put {name}", treedef, asked)
         for name, asked in (("donate", donate), ("may_alias", may_alias))
     ]
     if (True, True) in zip(*given, strict=True):

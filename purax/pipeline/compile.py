@@ -120,7 +120,8 @@ def lower_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT, platform: s
 def _names_devices(jaxpr: Jaxpr) -> bool:
     """Whether a program has a mesh with devices in it."""
     return any(
-        isinstance(eqn.params.get("mesh"), Mesh) or any(map(_names_devices, inner_jaxprs(eqn.params))) for eqn in jaxpr.eqns
+        isinstance(eqn.params.get("mesh"), Mesh) or any(map(_names_devices, inner_jaxprs(eqn.params)))
+        for eqn in jaxpr.eqns
     )
 
 

@@ -183,7 +183,9 @@ def _tell_of_others(jaxpr: Jaxpr, name: str, placements: Sequence[Any], labels: 
     known = [key[1] for key in jaxpr.derived if type(key) is tuple and key[0] == "plan"]
     if known:
         told = zip(labels(), placements, known[-1], strict=True)
-        text = "; ".join([f"{label}: now {_where(new)} and before {_where(old)}" for label, new, old in told if new is not old])
+        text = "; ".join(
+            [f"{label}: now {_where(new)} and before {_where(old)}" for label, new, old in told if new is not old]
+        )
         events.emit(events.CacheMiss(name, "different placements", None, text or "the current mesh", "plan"))
 
 
@@ -206,7 +208,16 @@ def context_mesh(entered: bool = False) -> Mesh | None:
 
 
 def elsewhere(jaxpr: Jaxpr, arrays: Sequence[Any], entered: bool = False) -> bool:
-    """Whether a program on these arrays runs elsewhere than on the default device; `entered` as in `context_mesh`."""
+    """Whether a program runs elsewhere than on the default device.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+    arrays : sequence of Array
+        Its operands.
+    entered : bool
+        As in `context_mesh`.
+    """
     for x in arrays:
         if x._placement is not None:
             return True
@@ -266,7 +277,9 @@ class Asked:
 
     def abstract(self) -> list[AbstractMesh]:
         """The meshes without devices."""
-        found = [p.mesh for p in (*self.placements, *self.out_placements) if type(p) is NamedSharding]
+        found: list[AbstractMesh] = [
+            p.mesh for p in (*self.placements, *self.out_placements) if type(p) is NamedSharding
+        ]
         return [*found, self.held] if isinstance(self.held, AbstractMesh) else found
 
     def places(self) -> list[tuple[Placement, str, int]]:

@@ -274,7 +274,9 @@ class Compiled:
         traced = self._traced
         leaves, treedef = tree.flatten((args, kwargs))
         if treedef != traced.in_tree:
-            dynamic = f" without the static arguments {[w for w, _ in traced._call.statics]}" * bool(traced._call.statics)
+            dynamic = f" without the static arguments {[w for w, _ in traced._call.statics]}" * bool(
+                traced._call.statics
+            )
             raise TypeError(
                 f"Function compiled with input pytree does not match the input pytree it was called with: compiled for {traced.in_tree}{dynamic}, called with {treedef}."
             )

@@ -416,7 +416,9 @@ class set_mesh:
 
     def __init__(self, mesh: Mesh | None) -> None:
         if mesh is not None and not isinstance(mesh, Mesh):
-            raise ValueError(f"set_mesh: Expected mesh of type `jax.sharding.Mesh`. Got {type(mesh).__name__}: {mesh!r}")
+            raise ValueError(
+                f"set_mesh: Expected mesh of type `jax.sharding.Mesh`. Got {type(mesh).__name__}: {mesh!r}"
+            )
         if _current_trace.get() is not None:
             raise ValueError("`set_mesh` can only be used outside of `jit` and other transformations.")
         self._mesh = mesh
@@ -428,8 +430,10 @@ class set_mesh:
         return self._mesh
 
     def __exit__(self, *exc: object) -> None:
-        for variable, token in zip((_current, _running, _abstract), self._tokens, strict=True):
-            variable.reset(token)  # type: ignore[arg-type]
+        current, running, abstract = self._tokens
+        _current.reset(current)
+        _running.reset(running)
+        _abstract.reset(abstract)
         _watched(-1)
 
 

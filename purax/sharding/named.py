@@ -191,11 +191,11 @@ class NamedSharding(Sharding):
     """
 
     __slots__ = ("__weakref__", "_hash", "_kind", "mesh", "spec")
-    mesh: Mesh
+    mesh: Any  # Mesh or AbstractMesh
     spec: PartitionSpec
     _kind: str | None
 
-    def __init__(self, mesh: Mesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
+    def __init__(self, mesh: Mesh | AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
         _check_memory_kind(memory_kind)
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"NamedSharding needs a PartitionSpec, not {type(spec).__name__}: write P{spec!r}.")
