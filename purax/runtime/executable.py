@@ -77,7 +77,7 @@ class Executable:
             self.run = _direct(raw.execute_sharded, handlers)
 
     def call(self, arrays: Sequence[Array]) -> list[Array]:
-        """Run on arrays that lie on the devices of the program; donated ones whose memory the results took over are gone afterwards.
+        """Run on arrays that lie on the devices of the program; donated ones are gone afterwards, unless no result has their size.
 
         Raises
         ------
@@ -96,7 +96,9 @@ class Executable:
                 )
         results = self.run(given)
         for index in self.donate:
-            if given[index].is_deleted():
+            # What is of use to no result, stays. Of the others, the compiler may leave some alone; that is not to be relied upon.
+            size = _bytes(arrays[index].aval)
+            if any(_bytes(aval) == size for aval in self.out_avals) or given[index].is_deleted():
                 arrays[index].donate(self.name or "a compiled function")
         return [
             wrap_placed(aval, buffer, place)
@@ -137,6 +139,11 @@ class Executable:
         """The program as bytes that `load_serialized` takes on an equal machine with the same jaxlib."""
         # A loaded program that is saved again would lack its functions: what it was loaded from is kept.
         return self._loaded or bytes(self._raw.serialize())
+
+
+def _bytes(aval: ShapedArray) -> int:
+    held = buffers.physical(aval)
+    return int(held.size * held.dtype.itemsize)
 
 
 def _handler(aval: ShapedArray, placement: Placement | None) -> Any:
