@@ -7,8 +7,8 @@ from typing import Any as _Any
 from purax.control.callback import io_callback as io_callback
 
 __all__ = [
-    "checkify", "jet", "mesh_utils", "multihost_utils", "ode", "pjit", "random", "rnn", "scheduling_groups", "sparse",
-    "xla_metadata",
+    "checkify", "jet", "mesh_utils", "multihost_utils", "ode", "pjit", "random", "rnn", "scheduling_groups", "shard_alike",
+    "sparse", "xla_metadata",
 ]  # fmt: skip
 
 

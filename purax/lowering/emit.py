@@ -73,6 +73,7 @@ class Module:
         self.meshes: dict[Any, str] = {}  # name by mesh
         self.manual: Any = None  # the manual region being written
         self.channels = 0
+        self.groups = -1  # number of the last group of values that lie alike
         self.uses_lapack = False
         self.splats: dict[str, np.ndarray] = {}  # the element of values that are known to be one number everywhere
         self.target = "cpu"

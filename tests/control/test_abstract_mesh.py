@@ -8,6 +8,7 @@ import purax
 from purax import events, export, lax
 from purax import numpy as pnp
 from purax.experimental.pjit import pjit
+from purax.experimental.shard_alike import shard_alike
 from purax.sharding import (
     AbstractDevice,
     AbstractMesh,
@@ -277,3 +278,20 @@ def test_a_device_put_within_a_program_spreads_the_value():
     assert purax.jit(lambda x: purax.device_put(x, cut) * 2)(TABLE).sharding == cut
     assert purax.jit(lambda x: pnp.array(x, device=cut))(TABLE).sharding == cut
     assert lax.full_like(on(pair(), "x"), 1.0).sharding == cut
+
+
+def test_values_that_lie_alike():
+    x, y = on(pair(), "x"), np.ones((8, 4), np.float32)
+    for fun in (shard_alike, purax.jit(shard_alike)):
+        for out, want in zip(fun({"a": x}, {"a": y}), (TABLE, y), strict=True):
+            assert out["a"].sharding == NamedSharding(pair(), P("x"))
+            np.testing.assert_array_equal(out["a"], want)
+    mapped = purax.jit(lambda x, y: purax.vmap(shard_alike, in_axes=(0, None))(x, y[0])[1])
+    assert mapped(x, y).shape == (8, 4)
+    twice = lambda x: pnp.sum(shard_alike(x, pnp.ones((8, 4)) * x)[1] ** 2)
+    np.testing.assert_allclose(purax.grad(twice)(x), 2 * TABLE)
+    np.testing.assert_array_equal(shard_alike(y, y)[0], y)
+    with pytest.raises(ValueError, match=r"leaves shapes .* `x\['a'\]` of shape \(8, 4\)"):
+        shard_alike({"a": x}, {"a": y[0]})
+    with pytest.raises(ValueError, match="Trees should be equal"):
+        shard_alike({"a": x}, y)

@@ -73,6 +73,7 @@ WITHOUT_SAMPLES: dict[str, str] = dict.fromkeys(
     "platform_index": "its value is known when a program is compiled, see tests/control/test_branch.py",
     "rng_bit_generator": "its bits are the platform's choice",
     "rng_uniform": "its numbers are the platform's choice",
+    "shard_alike": "means something on a mesh only, see tests/control/test_abstract_mesh.py",
     "sharding_constraint": "means something on a mesh only",
 }
 
