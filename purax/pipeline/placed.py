@@ -217,6 +217,10 @@ def elsewhere(jaxpr: Jaxpr, arrays: Sequence[Any], entered: bool = False) -> boo
         Its operands.
     entered : bool
         As in `context_mesh`.
+
+    Returns
+    -------
+    bool
     """
     for x in arrays:
         if x._placement is not None:

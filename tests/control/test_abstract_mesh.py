@@ -12,6 +12,7 @@ from purax.experimental.shard_alike import shard_alike
 from purax.sharding import (
     AbstractDevice,
     AbstractMesh,
+    AxisType,
     Mesh,
     NamedSharding,
     SingleDeviceSharding,
@@ -86,6 +87,7 @@ def test_eager_constraints_stay_on_the_mesh_of_the_array():
         (lambda: NamedSharding(AXES, P("x")).device_set, ValueError, "no devices"),
         (lambda: purax.sharding.use_abstract_mesh(pair()), ValueError, "abstract_mesh"),
         (lambda: purax.set_mesh(AXES), ValueError, "Expected mesh of type"),
+        (lambda: purax.set_mesh(Mesh(purax.devices()[:2], "x", AxisType.Manual)), ValueError, "contains manual axes"),
         (lambda: purax.jit(lambda x: get_mesh().size * x)(1.0), ValueError, "get_abstract_mesh"),
     ],
 )  # fmt: skip
