@@ -182,7 +182,21 @@ def constrained(x: Any, sharding: Any, what: str = "with_sharding_constraint arg
                 return x
             sharding = sharding.update(spec=_with_explicit(aval_of(x), sharding))
         return sharding_constraint_p.bind1(x, mesh=sharding.mesh, spec=sharding.spec)
-    return x if isinstance(x, Tracer) else device_put(x, sharding)
+    if isinstance(x, Tracer):
+        _check_lanes(x, sharding)
+        return x
+    return device_put(x, sharding)
+
+
+def _check_lanes(x: Tracer, sharding: Any) -> None:
+    trace = x._trace
+    while trace is not None:
+        if getattr(getattr(trace, "axis", None), "spmd", None) is not None:
+            raise ValueError(
+                "If you are using spmd_axis_name parameter of jax.vmap, please make sure to run your jitted function inside the mesh context "
+                f"manager, and to give NamedShardings or PartitionSpecs: a mapped value cannot lie by {sharding}, which has no axes."
+            )
+        trace = trace.parent
 
 
 def _with_explicit(aval: Any, sharding: NamedSharding) -> PartitionSpec:
@@ -220,6 +234,18 @@ def _check_rank(aval: Any, sharding: Any, what: str, path: str) -> None:
             f"One of {what}{' with pytree key path ' * bool(path)}{path} is incompatible with its sharding annotation {sharding}: it is only "
             f"valid for values of rank at least {len(sharding.spec)}, but was applied to a value of rank {aval.ndim}, of type {aval.str_short()}"
         )
+
+
+def _check_fits(aval: Any, sharding: Any, what: str, path: str) -> None:
+    """Check that a value can be cut as its sharding says; `what` and `path` name it."""
+    _check_rank(aval, sharding, what, path)
+    try:
+        sharding.check_compatible_aval(aval.shape)
+    except ValueError as error:
+        raise ValueError(
+            f"One of {what} with pytree key path {path} is incompatible with its sharding annotation: {error} The sizes of mesh axes should "
+            f"evenly divide the shape of {aval.str_short()}; pad it, or leave the axis out of the spec."
+        ) from None
 
 
 class _Whole:
@@ -356,8 +382,7 @@ class Shardings:
         for i, (x, sharding) in enumerate(zip(call.leaves, found, strict=True)):
             if sharding is None:
                 continue
-            _check_rank(aval_of(x), sharding, "jit arguments", call.names()[i])
-            sharding.check_compatible_aval(aval_of(x).shape)
+            _check_fits(aval_of(x), sharding, "jit arguments", call.names()[i])
             if self.strict and committed_elsewhere(x, sharding):
                 raise ValueError(
                     errors.explain(
@@ -380,8 +405,7 @@ class Shardings:
         for i, (aval, sharding) in enumerate(zip(avals, found, strict=False)):
             if sharding is not None:
                 paths = [tree.keystr(p) for p, _ in tree.leaves_with_path(out_tree.unflatten(range(len(found))))]
-                _check_rank(aval, sharding, "jit outputs", f"result{paths[i]}")
-                sharding.check_compatible_aval(aval.shape)
+                _check_fits(aval, sharding, "jit outputs", f"result{paths[i]}")
         return found
 
 

@@ -8,8 +8,7 @@ from purax.control.callback import io_callback as io_callback
 
 __all__ = [
     "checkify", "jet", "mesh_utils", "multihost_utils", "ode", "pjit", "random", "rnn", "scheduling_groups",
-    "serialize_executable", "sparse", "topologies",
-    "xla_metadata",
+    "serialize_executable", "shard_alike", "sparse", "topologies", "xla_metadata",
 ]  # fmt: skip
 
 

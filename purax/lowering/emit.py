@@ -78,6 +78,7 @@ class Module:
         self.concrete: list[Any] = []  # meshes with devices that stand for those without
         self.manual: Any = None  # the manual region being written
         self.channels = 0
+        self.groups = -1  # number of the last group of values that lie alike
         self.uses_lapack = False
         self.splats: dict[str, np.ndarray] = {}  # the element of values that are known to be one number everywhere
         self.target = "cpu"

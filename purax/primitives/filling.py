@@ -188,7 +188,7 @@ def _placed(x: Any, sharding: Any) -> Any:
 
 
 def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None) -> Any:
-    """An array filled with one value, with the shape, dtype and weak type of `x` unless given.
+    """An array filled with one value, with the shape, dtype and weak type of `x` unless given; it lies as `x`, if that was placed.
 
     See `purax.primitives.filling` for the arguments that its functions share.
 
@@ -222,8 +222,8 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sha
     result = (
         _own(fill) if not sizes else shape_module.broadcast_in_dim_p.bind1(fill, shape=sizes, broadcast_dimensions=())
     )
-    if sharding is None and shape is None and type(x) is hooks.array_type and x.committed:
-        sharding = x.sharding
+    if sharding is None and type(x) is hooks.array_type and x.committed and not weak:
+        sharding = x.sharding if sizes == x.shape or x.sharding.is_fully_replicated else None
     return _placed(result, sharding)
 
 

@@ -50,7 +50,7 @@ class Executable:
         The arguments whose memory the results may take over; given buffers are gone after a run.
     """
 
-    __slots__ = ("_loaded", "_raw", "_taken", "devices", "donate", "name", "out_avals", "out_placements", "run")
+    __slots__ = ("_loaded", "_raw", "devices", "donate", "name", "out_avals", "out_placements", "run")
     run: Callable[[Sequence[Any]], list[Any]]
 
     def __init__(
@@ -67,7 +67,6 @@ class Executable:
         self._raw, self.name, self.devices, self.donate = raw, name, devices, donate
         self._loaded = loaded
         self.out_avals, self.out_placements = out_avals, out_placements
-        self._taken: list[int] | None = None  # the donated arguments that are gone after a run
         handlers = [_handler(aval, place) for aval, place in zip(out_avals, out_placements, strict=True)]
         if callbacks:
             self.run = _waited_for(raw.execute_sharded, handlers, callbacks, len(devices))
@@ -78,7 +77,7 @@ class Executable:
             self.run = _direct(raw.execute_sharded, handlers)
 
     def call(self, arrays: Sequence[Array]) -> list[Array]:
-        """Run on arrays that lie on the devices of the program; donated ones whose memory the results took over are gone afterwards.
+        """Run on arrays that lie on the devices of the program; donated ones are gone afterwards, unless no result has their size.
 
         Raises
         ------
@@ -96,10 +95,10 @@ class Executable:
                     )
                 )
         results = self.run(given)
-        if self.donate:
-            if self._taken is None:
-                self._taken = _taken(self.donate, arrays, self.out_avals)
-            for index in self._taken:
+        for index in self.donate:
+            # What is of use to no result, stays. Of the others, the compiler may leave some alone; that is not to be relied upon.
+            size = _bytes(arrays[index].aval)
+            if any(_bytes(aval) == size for aval in self.out_avals) or given[index].is_deleted():
                 arrays[index].donate(self.name or "a compiled function")
         return [
             wrap_placed(aval, buffer, place)
@@ -142,19 +141,9 @@ class Executable:
         return self._loaded or bytes(self._raw.serialize())
 
 
-def _taken(donate: Sequence[int], arrays: Sequence[Array], out_avals: Sequence[ShapedArray]) -> list[int]:
-    """The donated arguments whose memory a result can take over: each result takes that of one of its shape and dtype.
-
-    Whether it does so in one run depends on who else looks at the memory; these arguments are gone in any case.
-    """
-    free = [(a.shape, a.dtype) for a in out_avals]
-    taken = []
-    for index in donate:
-        form = (arrays[index].shape, arrays[index].dtype)
-        if form in free:
-            free.remove(form)
-            taken.append(index)
-    return taken
+def _bytes(aval: ShapedArray) -> int:
+    held = buffers.physical(aval)
+    return int(held.size * held.dtype.itemsize)
 
 
 def _handler(aval: ShapedArray, placement: Placement | None) -> Any:

@@ -411,13 +411,17 @@ class set_mesh:
     Raises
     ------
     ValueError
-        It is no Mesh, or a function is being traced.
+        It is no Mesh, or has manual axes, or a function is being traced.
     """
 
     def __init__(self, mesh: Mesh | None) -> None:
         if mesh is not None and not isinstance(mesh, Mesh):
             raise ValueError(
                 f"set_mesh: Expected mesh of type `jax.sharding.Mesh`. Got {type(mesh).__name__}: {mesh!r}"
+            )
+        if mesh is not None and mesh.manual_axes:
+            raise ValueError(
+                f"set_mesh: the mesh {mesh} contains manual axes, which only the inside of `shard_map` has."
             )
         if _current_trace.get() is not None:
             raise ValueError("`set_mesh` can only be used outside of `jit` and other transformations.")

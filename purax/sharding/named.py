@@ -201,7 +201,7 @@ class NamedSharding(Sharding):
     """
 
     __slots__ = ("__weakref__", "_hash", "_kind", "mesh", "spec")
-    mesh: Mesh
+    mesh: Any  # Mesh or AbstractMesh
     spec: PartitionSpec
     _kind: str | None
 

@@ -175,7 +175,7 @@ def test_tracing_and_running_can_be_forbidden():
         with pytest.raises(RuntimeError, match="no_tracing"):
             fun(pnp.arange(4))
     with purax.no_execution(), pytest.raises(RuntimeError, match="no_execution"):
-        fun(pnp.arange(3))
+        fun(pnp.arange(3))  # which ran before
 
 
 def test_without_jit_python_runs():
@@ -183,6 +183,12 @@ def test_without_jit_python_runs():
     with purax.disable_jit():
         assert purax.jit(lambda x: (calls.append(x), x > 0 and 1)[1])(3) == 1
     assert calls == [3]
+    known = purax.jit(lambda x: (calls.append(x), x + 1)[1])
+    for _ in range(2):
+        known(pnp.ones(3))
+    with purax.disable_jit():  # also of a function that is compiled
+        known(pnp.ones(3))
+    assert len(calls) == 3
 
 
 # --- static arguments

@@ -74,6 +74,7 @@ WITHOUT_SAMPLES: dict[str, str] = dict.fromkeys(
     "reshard": "means something on a mesh only, see tests/control/test_explicit.py",
     "rng_bit_generator": "its bits are the platform's choice",
     "rng_uniform": "its numbers are the platform's choice",
+    "shard_alike": "means something on a mesh only, see tests/control/test_abstract_mesh.py",
     "sharding_constraint": "means something on a mesh only",
 }
 
