@@ -439,8 +439,9 @@ def _export(traced: Any, platforms: tuple[str, ...], checks: tuple[DisabledSafet
     _check_donation(traced.fun_name, call.donated, platforms)
     first, count, used = len(program.consts), len(traced.in_avals), program.pruned[1]
     kept = tuple([i - first for i in (range(first + count) if used is None else used) if i >= first])
-    taken = set(kept)
-    shardings = _shardings([p if i in taken else None for i, p in enumerate(places_of(traced._function, call))])
+    settled = dict(zip(kept, plan.placements[len(plan.placements) - len(kept) :], strict=True))
+    asked = places_of(traced._function, call)
+    shardings = _shardings([None if p is None else settled.get(i) for i, p in enumerate(asked)])
     out_shardings = _shardings(plan.how.out_placements or [None] * len(traced.out_avals))
     modules = {
         name: _text(traced, kept, name, devices, [shardings[i] for i in kept], out_shardings)

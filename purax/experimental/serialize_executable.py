@@ -83,7 +83,6 @@ def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
         in_tree=None, out_tree=None,
         consts=tuple([as_array(x) for x in told.consts]),
         placements=tuple([_form(p, numbers) for p in told.placements]),
-        out_shardings=tuple([s and _form(placement_of(s), numbers) for s in told.out_shardings]),
     )  # fmt: skip
     outs = executable.out_avals, [_form(p, numbers) for p in executable.out_placements]
     parts = [
@@ -137,9 +136,8 @@ def deserialize_and_load(
     executable = runtime_executable.load_serialized(
         blob, out_avals=out_avals, devices=devices, out_placements=outs, donate=donate, name=name
     )
-    wanted = [form and _placed(form, devices, None).sharding for form in told.out_shardings]
     told = told._replace(
-        in_tree=in_tree, out_tree=out_tree, out_shardings=tuple(wanted),
+        in_tree=in_tree, out_tree=out_tree,
         placements=tuple([_placed(form, devices, unplaced) for form in told.placements]),
     )  # fmt: skip
     return Compiled(told, executable, None)

@@ -81,6 +81,9 @@ class Module:
         self.groups = -1  # number of the last group of values that lie alike
         self.uses_lapack = False
         self.splats: dict[str, np.ndarray] = {}  # the element of values that are known to be one number everywhere
+        self.repeated: dict[
+            str, tuple[Value, Sequence[int]]
+        ] = {}  # what a value repeats, and where the axes of that are
         self.target = "cpu"
 
     def fresh(self) -> str:
@@ -230,6 +233,7 @@ class Builder:
         result = self.emit(
             f"stablehlo.broadcast_in_dim {x}, dims = [{', '.join(map(str, dims))}] : ({x.hlo}) -> {aval.hlo}", aval
         )
+        self.module.repeated[result.name] = x, dims
         if x.name in self.module.splats:
             self.module.splats[result.name] = self.module.splats[x.name]
         return result
@@ -237,6 +241,10 @@ class Builder:
     def splat(self, x: Value) -> np.ndarray | None:
         """The number that all elements of `x` are known to be, if there is one."""
         return self.module.splats.get(x.name)
+
+    def repeated(self, x: Value) -> tuple[Value, Sequence[int]] | None:
+        """The value that `x` repeats, and the places of its axes among those of `x`, where that is known."""
+        return self.module.repeated.get(x.name)
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """`x` with another shape of the same size."""

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from purax import dtypes, errors
+from purax.control.jit import jit
 from purax.core.aval import unwrapped
 from purax.numpy import _ops as ops
 from purax.numpy.alias import alias
@@ -284,7 +285,11 @@ radians, degrees = alias(deg2rad, "radians"), alias(rad2deg, "degrees")
 
 def sinc(x: Any, /) -> Any:
     """``sin(pi x) / (pi x)``, 1 at 0, with right derivatives there."""
-    x = _inexact("sinc", x)
+    return _sinc(_inexact("sinc", x))
+
+
+@jit
+def _sinc(x: Any) -> Any:
     angle_ = ops.mul(x, ops.full_like(x, np.pi))
     near = ops.lt(ops.abs(angle_), ops.full_like(ops.abs(angle_), 0.02))
     safe = ops.select_n(near, angle_, ops.full_like(x, 1))

@@ -130,7 +130,6 @@ class Traced:
             self.in_tree, self.out_tree, self.in_avals, self.out_avals[: len(self.out_avals) - program.touches],
             call.donated or (False,) * len(self.in_avals), tuple(call.names()), call.zeros, program.zeros,
             frozenset([where for where, _ in call.statics]), tuple(program.consts), program.pruned[1], plan.placements,
-            tuple(self._function.out_shardings(program))[: len(self.out_avals) - program.touches],
         )  # fmt: skip
 
     def result_paths(self) -> list[str]:
@@ -266,8 +265,6 @@ class Convention(NamedTuple):
         Which of all inputs the program takes; None says all.
     placements : tuple of Placement or None
         Where the inputs that it takes must lie.
-    out_shardings : tuple of Sharding or None
-        What was asked for.
     """
 
     in_tree: Any
@@ -282,7 +279,6 @@ class Convention(NamedTuple):
     consts: tuple[Any, ...]
     used: tuple[int, ...] | None
     placements: tuple[Any, ...]
-    out_shardings: tuple[Any, ...]
 
     def unflatten(self, outs: Sequence[Any]) -> Any:
         """The output of the function."""
@@ -357,7 +353,7 @@ class Compiled:
         return self._executable
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the program; static arguments are part of it, and are not given.
+        """Run the program; static arguments are part of it, and need not be given.
 
         Raises
         ------
@@ -396,11 +392,10 @@ class Compiled:
 
 
 def _without_statics(told: Convention, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """The arguments with None in the place of those that are static, whether they were given or left out."""
-    places = sorted([where for where in told.statics if isinstance(where, int)])
-    if len(args) == len(told.in_tree.children()[0].children()) - len(places):
-        args = tuple(_put_back(list(args), [(i, None) for i in places]))
-    args = tuple([None if i in places else a for i, a in enumerate(args)])
+    """The arguments without those that are static, if they were given all the same."""
+    places = [where for where in told.statics if isinstance(where, int)]
+    if len(args) == len(told.in_tree.children()[0].children()) + len(places):
+        args = tuple([a for i, a in enumerate(args) if i not in places])
     return args, {n: v for n, v in kwargs.items() if n not in told.statics}
 
 

@@ -209,6 +209,11 @@ def _lower_strong_quotient(b: Any, ins: Any, outs: Any) -> list[Any]:
     known = b.splat(y)
     if known is not None and known != 0 and known == known:  # zero by it is zero
         return [b.emit(quotient, out)]
+    row = b.repeated(y)
+    if row is not None:  # one reciprocal for all that are divided by the same number
+        small, places = row
+        inverse = b.emit(f"stablehlo.divide {b.constant(1, small.aval)}, {small} : {small.hlo}", small.aval)
+        quotient = f"stablehlo.multiply {t}, {b.broadcast(inverse, places, out)} : {out.hlo}"
     zero, flags = b.constant(0, out), out.update(dtype=dtypes.bool_)
     test = b.emit(f"stablehlo.compare EQ, {t}, {zero}, FLOAT : ({out.hlo}, {out.hlo}) -> {flags.hlo}", flags)
     return [b.emit(f"stablehlo.select {test}, {zero}, {b.emit(quotient, out)} : {flags.hlo}, {out.hlo}", out)]

@@ -70,7 +70,7 @@ def directory() -> pathlib.Path:
 _LOCATION = re.compile(
     r'\s*loc\((?:"(?:[^"\\]|\\.)*"|[^()"]|\((?:"(?:[^"\\]|\\.)*"|[^()"]|\((?:"(?:[^"\\]|\\.)*"|[^()"])*\))*\))*\)'
 )
-_LOCATION_LINE = re.compile(r"^#loc\d* = .*\n?", re.MULTILINE)
+_LOCATION_LINE = re.compile(r"^#l(?:oc)?\d* = .*\n?", re.MULTILINE)
 
 
 def strip_locations(text: str) -> str:

@@ -13,7 +13,7 @@ import purax
 from purax import errors, export, lax, linen, nn, random
 from purax import numpy as pnp
 from purax.core.dims import is_open
-from purax.sharding import Mesh, NamedSharding, P
+from purax.sharding import AbstractMesh, Mesh, NamedSharding, P
 
 pytestmark = pytest.mark.xla
 
@@ -365,6 +365,24 @@ def test_shardings_of_arguments_are_told_for_a_mesh():
     renamed = Mesh(other.devices, ("x",))
     assert exported.in_shardings_jax(renamed) == (NamedSharding(renamed, P("x")),)
     assert exported.out_shardings_jax(renamed) == (NamedSharding(renamed, P(None, "x")),)
+
+
+@pytest.mark.devices
+def test_a_program_for_a_mesh_without_devices_runs_on_any_two():
+    abstract = AbstractMesh((2,), ("x",))
+    rows, columns = NamedSharding(abstract, P("x", None)), NamedSharding(abstract, P(None, "x"))
+    function = purax.jit(lambda a, unused: purax.lax.with_sharding_constraint(a @ a.T, columns))
+    spec = purax.ShapeDtypeStruct((4, 4), np.float32, sharding=rows)
+    exported = again(export.export(function)(spec, 1.0))
+    assert exported.nr_devices == 2 and exported.in_specs == (P("x", None), None)
+    x = RNG.normal(size=(4, 4)).astype(np.float32)
+    placed = purax.device_put(x, NamedSharding(Mesh(purax.devices()[2:4], ("x",)), P("x", None)))
+    result = exported.call(placed, 1.0)
+    np.testing.assert_allclose(result, x @ x.T, rtol=1e-6)
+    assert [shard.index for shard in result.addressable_shards] == [
+        (slice(None), slice(0, 2)),
+        (slice(None), slice(2, 4)),
+    ]
 
 
 @pytest.mark.devices

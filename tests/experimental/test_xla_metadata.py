@@ -76,6 +76,16 @@ def test_calls_with_attributes_are_functions_of_their_own():
 
 
 @pytest.mark.parametrize(
+    ("function", "operation"),
+    [(purax.grad(pnp.sin), "cosine"), (purax.grad(lambda x: 1 / x), "negate"), (pnp.sinc, "call")],
+)
+def test_values_are_marked_at_what_computes_them(function, operation):
+    text = purax.jit(lambda x: set_xla_metadata(function(x), part="last")).lower(0.5).as_text()
+    (line,) = [line for line in text.splitlines() if "mhlo.frontend_attributes" in line]
+    assert operation in line and 'part = "last"' in line
+
+
+@pytest.mark.parametrize(
     ("line", "found"),
     [
         ("%1 = stablehlo.sine %0 : tensor<f32>", "%1 = stablehlo.sine %0 {mhlo.frontend_attributes = {a = \"b\"}} : tensor<f32>"),

@@ -400,3 +400,17 @@ def test_unmapped_operands_are_repeated_along_the_mapped_axis():
     np.testing.assert_array_equal(purax.vmap(e.add, (1, None), 1)(X, Y[:, 0]), X + Y[:, :1])
     np.testing.assert_array_equal(purax.vmap(e.sub, (None, 0))(Y[0], X), Y[0] - X)
     np.testing.assert_array_equal(purax.vmap(e.mul, (0, 1))(X, Y.T.copy()), X * Y)
+
+
+def test_tangents_that_are_divided_by_one_number_are_multiplied_with_one_reciprocal():
+    gradient = purax.jit(purax.grad(lambda x, row: purax.numpy.sin(x / row).sum()))
+    x, row = np.linspace(-2, 3, 24, dtype=np.float32).reshape(4, 6), np.array([[1], [2], [0.3], [4]], np.float32)
+    divided = [line.split(" : ")[1] for line in gradient.lower(x, row).as_text().splitlines() if "divide" in line]
+    assert divided == ["tensor<4x6xf32>", "tensor<4x1xf32>"]
+    np.testing.assert_allclose(gradient(x, row), np.cos(x / row) / row, rtol=1e-5)
+
+
+def test_tangents_are_divided_where_the_reciprocal_overflows():
+    large = np.float32(3e38)  # its reciprocal is subnormal, which XLA flushes
+    for transform in (lambda f: f, purax.jit):
+        assert transform(lambda t, y: purax.jvp(lambda x: x / y, (t,), (t,))[1])(large, large) == 1

@@ -7,7 +7,9 @@ import stat
 
 import pytest
 
+import purax
 from purax import config, events
+from purax.lowering.module import strip_paths
 from purax.runtime import cache
 
 
@@ -107,6 +109,18 @@ def test_source_lines_are_no_part_of_a_program():
     assert cache.key(TEXT) != cache.key(TEXT.replace("dense<1>", "dense<2>")) and cache.key(TEXT, 1) != cache.key(
         TEXT, 2
     )
+
+
+def test_neither_lines_nor_names_of_arguments_are_part_of_a_lowered_program():
+    first = purax.jit(lambda x, d: {"a": x + d["w"] * 2}).lower(1.0, {"w": 2.0})
+    second = purax.jit(
+        lambda apple, pear: [
+            apple
+            + pear * 2
+        ]
+    ).lower(1.0, 2.0)  # fmt: skip
+    first, second = [strip_paths(lowered.as_text(debug_info=True)) for lowered in (first, second)]
+    assert first != second and cache.key(first) == cache.key(second)
 
 
 def test_the_folder_follows_the_user_and_the_setting(monkeypatch):
