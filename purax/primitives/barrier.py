@@ -20,6 +20,7 @@ class OptimizationBarrier(Primitive):
     """The identity on any number of operands, through which no optimisation passes."""
 
     exact = True
+    passes = True
 
     def infer(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         """The operands' types."""
