@@ -175,7 +175,7 @@ def _plan(
         settled = settle(abstract, chosen, meshes, devices)
         meshes = meshes or [settled(abstract[0])]
         placements, out_placements = [
-            tuple([placement_of(p.update(mesh=settled(p.mesh))) if type(p) is NamedSharding else p for p in ps])  # type: ignore[arg-type]  # either has axes
+            tuple([placement_of(p.update(mesh=settled(p.mesh))) if type(p) is NamedSharding else p for p in ps])
             for ps in (placements, out_placements)
         ]
     if not meshes:

@@ -39,6 +39,7 @@ from purax.sharding import (
     PartitionSpec,
     current_mesh,
     get_abstract_mesh,
+    mesh_like,
     placement_of,
 )
 from purax.sharding.spread import Spread, spread_of, uncut
@@ -75,7 +76,12 @@ class Reshard(Primitive):
             return (wrap_placed(x.aval.with_spread(None), x.buffer, place),)
         if to is x.aval.spread:
             return (x,)
-        mesh = params["mesh"] or getattr(x.sharding, "mesh", None) or with_devices(to.mesh, current_mesh())
+        mesh = (
+            params["mesh"]
+            or getattr(x.sharding, "mesh", None)
+            or with_devices(to.mesh, current_mesh())
+            or mesh_like(to.mesh)
+        )
         if to.unreduced or (x.aval.spread is not None and x.aval.spread.unreduced):
             return hooks.evaluate(self, (x,), {"to": to, "mesh": mesh}, False)
         if mesh is None:

@@ -363,8 +363,8 @@ def _chosen(
     def chosen(aval: ShapedArray, found: Any) -> Placement:
         sharding = from_tiles(mesh, aval.ndim, found)
         if aval.spread is not None:  # types name every axis
-            spec = sharding.spec
-            sharding = sharding.update(spec=PartitionSpec(*spec, *[None] * (aval.ndim - len(spec))))
+            parts = (*sharding.spec, *[None] * (aval.ndim - len(sharding.spec)))
+            sharding = sharding.update(spec=PartitionSpec(*parts))
         for place in usual:
             spec = place.sharding.spec if isinstance(place.sharding, NamedSharding) else ()
             if len(spec) <= aval.ndim and place.sharding.is_equivalent_to(sharding, aval.ndim):

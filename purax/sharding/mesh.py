@@ -21,7 +21,7 @@ from purax.lazy import lazy
 _client = lazy("purax.runtime.client")  # which knows the devices, and imports this module
 
 __all__ = [
-    "AbstractDevice", "AbstractMesh", "AxisType", "Mesh", "current_mesh", "get_abstract_mesh", "get_mesh", "running_mesh",
+    "AbstractDevice", "AbstractMesh", "AxisType", "Mesh", "current_mesh", "get_abstract_mesh", "get_mesh", "mesh_like", "running_mesh",
     "set_mesh", "use_abstract_mesh", "use_mesh", "watchers",
 ]  # fmt: skip
 
@@ -362,6 +362,12 @@ watchers: list[Callable[[int], None]] = []
 def _watched(by: int) -> None:
     for tell in watchers:
         tell(by)
+
+
+def mesh_like(axes: AbstractMesh) -> Mesh | None:
+    """The one mesh in use that has these axes; None where there is none, or where there are several."""
+    found = [mesh for mesh in list(_MESHES.values()) if mesh.abstract_mesh == axes]
+    return found[0] if len(found) == 1 else None
 
 
 def current_mesh() -> Mesh | None:

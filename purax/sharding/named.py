@@ -221,7 +221,7 @@ class NamedSharding(Sharding):
                     f"{spec}: only axes of the mesh whose type is Explicit can be unreduced or reduced; {name!r} is not among "
                     f"them, the mesh has the axes {mesh.axis_names} of types {mesh.axis_types}."
                 )
-        self.mesh, self.spec = mesh, spec  # type: ignore[assignment]  # who asks for devices knows that there are some
+        self.mesh, self.spec = mesh, spec
         self._kind = memory_kind if isinstance(mesh, AbstractMesh) else "device"
         self._hash = hash((mesh, spec, self._kind))
 

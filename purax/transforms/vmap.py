@@ -82,12 +82,12 @@ class BatchTrace(Trace):
             finally:
                 current.reset(token)
             return tuple([o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims, strict=True)])
-        named = name is not None and _names(primitive, params, name)
+        own = name is not None and (_names(primitive, params, name) or _types(params, name))
         token = current.set(self.parent)
         try:
-            if not active and not named:
+            if not active and not own:
                 return bind_in(self.parent, primitive, operands, params)
-            if name is not None and not named and not any(d is not None for d in dims):
+            if name is not None and not own and not any(d is not None for d in dims):
                 outs = bind_in(self.parent, primitive, tuple(values), params)
                 out_dims = (None,) * len(outs)
             else:
@@ -118,6 +118,15 @@ def _names(primitive: Any, params: dict[str, Any], name: Any) -> bool:
         return bool(eqn.primitive.names_axes and name in eqn.params["axes"])
 
     return any(finds(jaxpr, ("names", name), wanted) for jaxpr in inner_jaxprs(params))
+
+
+def _types(params: dict[str, Any], name: Any) -> bool:
+    """Whether an operation is of the mapping although none of its operands is mapped.
+
+    A program that it holds may have inputs that vary over the axis: outside of the mapping nothing does. And a rule of the user's
+    may name the axis when it runs.
+    """
+    return "rule" in params or any(name in v.aval.varying for jaxpr in inner_jaxprs(params) for v in jaxpr.invars)
 
 
 def batch_flat(

@@ -112,7 +112,7 @@ def test_programs_for_no_devices_are_lowered_and_compiled_later():
     assert out.sharding == NamedSharding(pair(2), P("x"))
     with pytest.raises(ValueError, match="same size"):
         other = purax.ShapeDtypeStruct((8,), np.float32, sharding=NamedSharding(AbstractMesh((4,), ("y",)), P()))
-        purax.jit(lambda x, y: x).trace(spec, other).lower(lowering_platforms=("cpu",))
+        purax.jit(lambda x, y: (x, y)).trace(spec, other).lower(lowering_platforms=("cpu",))
     device = AbstractDevice("TPU", 1, "cpu")
     kind = NamedSharding(AbstractMesh((2,), ("x",), abstract_device=device), P("x"))
     text = purax.jit(lambda x: x * 2).lower(purax.ShapeDtypeStruct((8,), np.float32, sharding=kind)).as_text()

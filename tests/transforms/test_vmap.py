@@ -149,3 +149,32 @@ def test_a_program_that_names_the_axis_is_mapped_whatever_it_is_given():
         for run in (fun, purax.jit(fun), purax.checkpoint(fun)):
             found = purax.vmap(lambda _, x, run=run: run(x), axis_name="i", in_axes=(0, None))(pnp.zeros(4), 1)
             np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("inner", [purax.jit, lambda f: lambda x: lax.scan(lambda c, _: (f(c), None), x, None, 1)[0]])
+def test_no_type_of_a_named_lane_is_left_outside(inner):
+    base = inner(lambda x: pnp.sin(x) * x.sum())
+    fun = purax.custom_vjp(base)
+    fun.defvjp(lambda x: (base(x), x), lambda x, c: purax.vjp(base, x)[1](c))
+    named = purax.vmap(lambda y: fun(lax.pmean(y, "lane")), axis_name="lane")
+    x, v = pnp.array([0.3, -0.4]), pnp.array([1.0, 0.5])
+    second = lambda f: purax.grad(lambda x: purax.grad(lambda x: f(x).sum())(x) @ v)(x)
+    np.testing.assert_allclose(second(lambda x: named(pnp.stack([x, x]))[0]), second(base), rtol=1e-5)
+    pulled = purax.custom_vjp(base)
+    pulled.defvjp(lambda x: purax.vjp(base, x), lambda pull, c: pull(c))
+    forward = lambda x: purax.vmap(lambda y: pulled(lax.pmean(y, "lane")), axis_name="lane")(pnp.stack([x, x]))[0]
+    np.testing.assert_allclose(purax.jvp(forward, (x,), (v,))[1], purax.jvp(base, (x,), (v,))[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("outer", [lambda f: f, purax.jit], ids=["eager", "jit"])
+def test_rules_name_the_axis_also_where_no_operand_is_mapped(outer):
+    @purax.custom_vjp
+    def fun(x):
+        return x
+
+    fun.defvjp(lambda x: (x, None), lambda _, c: (c * (1 + lax.axis_index("lane")),))
+    inner = outer(purax.grad(fun))
+    named = purax.vmap(lambda y: inner(lax.pmean(y, "lane")), axis_name="lane")
+    np.testing.assert_array_equal(named(pnp.ones(3)), [1, 2, 3])
+    tangents = purax.vmap(lambda y: purax.jvp(outer(fun), (y,), (1.0,))[1], axis_name="lane")
+    np.testing.assert_array_equal(tangents(pnp.ones(3)), [1, 2, 3])
