@@ -117,8 +117,11 @@ class DynamicUpdateSlice(Primitive):
 
     def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
         """As the operand; the update must lie in the same way."""
-        known = [s for s, a in zip(ins[:2], avals, strict=False) if a.spread is not None]
-        return [rules.equal("dynamic_update_slice", known or ins[:1])]
+        whole, part = ins[:2]
+        sizes = zip(whole.parts, part.parts, avals[0].shape, avals[1].shape, strict=True)
+        # an axis that is updated in part lies as the operand does; one that is updated as a whole may lie as the update does
+        part = part.replace([b if n == m else a for a, b, n, m in sizes])
+        return [rules.equal("dynamic_update_slice", (whole, part))]
 
     def infer(self, x: Any, update: Any, *starts: Any) -> Any:
         if x.dtype != update.dtype:

@@ -18,7 +18,7 @@ import numpy as np
 from purax import config, errors
 from purax.lazy import lazy
 from purax.runtime import xla_flags
-from purax.sharding import Mesh, Placement, SingleDeviceSharding, placement_of
+from purax.sharding import AxisType, Mesh, Placement, SingleDeviceSharding, placement_of
 
 __all__ = [
     "Backend",
@@ -491,7 +491,7 @@ def make_mesh(
     axis_names : sequence of str
         Name of each axis.
     axis_types : sequence of AxisType, optional
-        All automatic by default.
+        All explicit by default: types of values say how they lie (see `purax.sharding.reshard`).
     devices : sequence of Device, optional
         The devices to use.
 
@@ -515,7 +515,10 @@ def make_mesh(
         )
     grid = np.empty(needed, dtype=object)
     grid[:] = chosen[:needed]
-    return Mesh(grid.reshape(tuple(axis_shapes)), axis_names, axis_types)
+    types = AxisType.Explicit if axis_types is None else axis_types
+    if isinstance(types, AxisType):
+        types = (types,) * len(tuple(axis_shapes))
+    return Mesh(grid.reshape(tuple(axis_shapes)), axis_names, types)
 
 
 # ---- several processes

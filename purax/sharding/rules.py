@@ -464,6 +464,8 @@ def spreads(primitive: Any, avals: Sequence[Any], outs: Sequence[Any], params: d
                 )
             mesh = aval.spread.mesh
     ins = [uncut(mesh, a.ndim) if a.spread is None else a.spread for a in avals]  # type: ignore[arg-type]
+    if not outs:
+        return ()
     if primitive.spread is not None:
         return primitive.spread(ins, avals, outs, params)
     refuse_sums(primitive.name, ins)

@@ -7,7 +7,7 @@ import pytest
 import purax
 from purax import events, lax
 from purax import numpy as pnp
-from purax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from purax.sharding import AxisType, Mesh, NamedSharding, SingleDeviceSharding
 from purax.sharding import PartitionSpec as P
 from purax.sharding.named import from_tiles
 
@@ -17,7 +17,7 @@ TABLE = np.arange(64, dtype=np.float32).reshape(16, 4)
 
 
 def line():
-    return purax.make_mesh((4,), ("batch",))
+    return purax.make_mesh((4,), ("batch",), (AxisType.Auto,))
 
 
 def spread(*parts, mesh=None):
@@ -62,7 +62,7 @@ def test_a_step_on_a_sharded_batch_equals_the_step_of_one_device():
 
 
 def test_results_lie_as_the_partitioner_chose():
-    mesh = purax.make_mesh((2, 4), ("x", "y"))
+    mesh = purax.make_mesh((2, 4), ("x", "y"), (AxisType.Auto,) * 2)
     a = purax.device_put(TABLE, spread("x", "y", mesh=mesh))
     out = purax.jit(lambda a: (a.T, a * 2, a @ a.T, a.sum()))(a)
     assert [o.sharding.spec for o in out[:2]] == [P("y", "x"), P("x", "y")]
@@ -212,7 +212,7 @@ def test_the_second_call_compiles_nothing():
 
 
 def test_what_the_compiler_says_of_results_is_told_in_the_axes_of_the_mesh():
-    mesh = purax.make_mesh((2, 4), ("x", "y"))
+    mesh = purax.make_mesh((2, 4), ("x", "y"), (AxisType.Auto,) * 2)
     for spec in (P(), P("x"), P("y", "x"), P(None, ("x", "y")), P(("y", "x"))):
         sharding = NamedSharding(mesh, spec)
         places = np.array(sharding.device_indices(2))

@@ -7,11 +7,12 @@ import pytest
 import purax
 from purax import debug, lax
 from purax import numpy as pnp
+from purax.sharding import AxisType
 
 
 @pytest.fixture
 def mesh():
-    return purax.make_mesh((2, 2), ("x", "y"), devices=purax.devices()[:4])
+    return purax.make_mesh((2, 2), ("x", "y"), (AxisType.Auto,) * 2, devices=purax.devices()[:4])
 
 
 def seen_by(run):
