@@ -11,7 +11,7 @@ import numpy as np
 from purax import config, dtypes, errors, tree
 from purax.control import lanes, ref_scope, refs
 from purax.control.policies import split_by_policy, split_equation
-from purax.control.program import build, cast_weak, holds, permuted, stage_touching
+from purax.control.program import build, cast_weak, holds, permuted, stage_touching, take
 from purax.control.program_call import jit_p
 from purax.core.hooks import hooks
 from purax.core.interpret import eval_jaxpr, reference_eval
@@ -168,10 +168,14 @@ class Cond(Primitive):
         return split_equation(eqn, inner, {"branches": forward}, {"branches": tuple(again)}, slots)
 
     def dce(self, wanted: Sequence[bool], eqn: Any) -> Any:
-        """Drop unused outputs of all branches."""
-        branches = tuple([intern(dead_code(j, tuple(wanted))[0]) for j in eqn.params["branches"]])
-        outvars = [v for v, w in zip(eqn.outvars, wanted, strict=True) if w]
-        return eqn.replace(outvars=outvars, params={"branches": branches})
+        """Drop unused outputs of all branches, and the operands that no branch needs any more."""
+        rows = [dead_code(j, tuple(wanted)) for j in eqn.params["branches"]]
+        needed = _union([used for _, used in rows])
+        branches = [Jaxpr(j.constvars, take(j.invars, needed), j.outvars, j.eqns, (), j.name) for j, _ in rows]
+        return eqn.replace(
+            invars=[eqn.invars[0], *take(eqn.invars[1:], needed)], outvars=take(eqn.outvars, wanted),
+            params={"branches": tuple(map(intern, branches))},
+        )  # fmt: skip
 
     def lower(self, b: Any, ins: Any, outs: Any, *, branches: tuple[Jaxpr, ...]) -> Any:
         """`stablehlo.case`; XLA takes the last branch for an index out of range, so it is clamped before."""

@@ -53,7 +53,8 @@ def vmap(
         `axis_name`: lanes of different chunks cannot see each other.
     """
     if chunk is None:
-        return _with_refs(fun, in_axes, out_axes, axis_name, axis_size, spmd_axis_name, sum_match)
+        options = (axis_name, axis_size, spmd_axis_name, sum_match)
+        return _with_refs(fun, in_axes, out_axes, lambda f, ins, outs: lanes.vmap(f, ins, outs, *options))
     if isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1:
         raise ValueError(f"vmap: chunk must be a positive int, got {chunk!r}")
     if axis_name is not None:
@@ -62,6 +63,13 @@ def vmap(
             "chunk only. Leave chunk out, or combine the results outside."
         )
     lanes.vmap(fun, in_axes, out_axes)  # checks what it can
+    return _with_refs(
+        fun, in_axes, out_axes, lambda f, ins, outs: _by_chunks(f, ins, outs, axis_size, spmd_axis_name, chunk)
+    )
+
+
+def _by_chunks(fun: Any, in_axes: Any, out_axes: Any, axis_size: int | None, spmd_axis_name: Any, chunk: int) -> Any:
+    """The mapped function, in a loop over chunks of the lanes."""
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, treedef = tree.flatten((args, kwargs))
@@ -105,9 +113,9 @@ def _placed(x: Any, axis: int | None) -> Any:
     return shape.move_batch_axis(x, 0, axis % aval_of(x).ndim)
 
 
-def _with_refs(fun: Any, in_axes: Any, out_axes: Any, *options: Any) -> Any:
-    """`vmap` for arguments with references, which it refuses before it calls the function."""
-    plain = lanes.vmap(fun, in_axes, out_axes, *options)
+def _with_refs(fun: Any, in_axes: Any, out_axes: Any, mapping: Callable[[Any, Any, Any], Any]) -> Any:
+    """`mapping` for arguments with references, which it refuses before it calls the function."""
+    plain = mapping(fun, in_axes, out_axes)
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -115,14 +123,14 @@ def _with_refs(fun: Any, in_axes: Any, out_axes: Any, *options: Any) -> Any:
         except errors.ReferenceUseError:
             if not any(map(refs.is_ref, tree.leaves((args, kwargs)))):
                 raise
-        return _over_refs(fun, in_axes, out_axes, args, kwargs, options)
+        return _over_refs(fun, in_axes, out_axes, args, kwargs, mapping)
 
     mapped = like(mapped, fun, "vmap")
     mapped.__doc__ = plain.__doc__
     return mapped
 
 
-def _over_refs(fun: Any, in_axes: Any, out_axes: Any, args: Any, kwargs: Any, options: Any) -> Any:
+def _over_refs(fun: Any, in_axes: Any, out_axes: Any, args: Any, kwargs: Any, mapping: Any) -> Any:
     """Lanes get references to their rows of references with a mapped axis; what they hold then goes back."""
     refs.bury("vmap", (args, kwargs))  # no reference twice
     leaves, treedef = tree.flatten((args, kwargs))
@@ -142,7 +150,7 @@ def _over_refs(fun: Any, in_axes: Any, out_axes: Any, args: Any, kwargs: Any, op
         return fun(*inner, **named), [whole[i][...] for i in chosen]
 
     back = [axes[i] for i in chosen]
-    out, changed = lanes.vmap(lane, tuple(places), (out_axes, back), *options)(*values)
+    out, changed = mapping(lane, tuple(places), (out_axes, back))(*values)
     for i, value in zip(chosen, changed, strict=True):
         leaves[i][...] = value
     return out

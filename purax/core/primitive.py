@@ -107,6 +107,7 @@ class Primitive:
     )
     unfold: Any = None  # (operands, params) -> outputs by simpler operations, or None; for calls on tangents
     dce: Any = None  # (used outputs, equation) -> equation
+    passes: ClassVar[bool] = False  # output i is operand i: the others do not matter to it
     split: Any = None  # (equation, checkpoint policy) -> two equations and what the first saves for the second, or None
     transpose: Any = Undefined("it is not linear")
     _impl: Any = None  # the user's way to evaluate it

@@ -21,6 +21,7 @@ class OptimizationBarrier(Primitive):
     """The identity on any number of operands, through which no optimisation passes."""
 
     exact = True
+    passes = True
 
     spread = rules.each
 

@@ -75,19 +75,64 @@ def _backward_pass(
                 reached.add(var)
         else:
             values[var] = x
+    try:
+        return _pulled(jaxpr, cotangents, values, set(linear), set(reached), names, False)
+    except errors.MissingRuleError:
+        if not any(_mixed(eqn) for eqn in jaxpr.eqns):
+            raise
+    return _pulled(jaxpr, cotangents, values, linear, reached, names, True)
+
+
+def _mixed(eqn: Equation) -> bool:
+    """Whether some outputs may not depend on what others depend on."""
+    return len(eqn.outvars) > 1 and (eqn.primitive.passes or eqn.primitive.dce is not None) and not eqn.effects
+
+
+def _without(eqn: Equation, linear: set[Var]) -> tuple[Equation | None, Equation]:
+    """The part of an equation whose outputs do not depend on linear variables, if there is one, and the rest."""
+    depends = lambda e: any(type(a) is Var and a in linear for a in e.invars)
+    if eqn.primitive.passes:
+        known = [not (type(a) is Var and a in linear) for a in eqn.invars]
+        parts = [
+            eqn.replace(
+                invars=[a for a, k in zip(eqn.invars, known, strict=True) if k is which],
+                outvars=[v for v, k in zip(eqn.outvars, known, strict=True) if k is which],
+            )
+            for which in (True, False)
+        ]
+        return (parts[0] if any(known) else None), parts[1]
+    count = len(eqn.outvars)
+    known = [not depends(eqn.primitive.dce([i == j for j in range(count)], eqn)) for i in range(count)]
+    if not any(known):
+        return None, eqn
+    return eqn.primitive.dce(known, eqn), eqn.primitive.dce([not k for k in known], eqn)
+
+
+def _pulled(
+    jaxpr: Jaxpr, cotangents: Sequence[Any], values: dict[Var, Any], linear: set[Var], reached: set[Var],
+    names: NameStack | None, careful: bool,
+) -> list[Any]:  # fmt: skip
+    """The same, for the values of known variables; `careful` looks for outputs of equations that are known though others are linear.
+
+    That takes time, so it is done where it did not work without. What was computed then is among the values.
+    """
     pending: list[Equation] = []
     for eqn in jaxpr.eqns:
+        if careful and eqn.outvars and eqn.outvars[0] in values:
+            continue
         if any(type(a) is Var and a in linear for a in eqn.invars):
-            linear.update(eqn.outvars)
+            if careful and _mixed(eqn):
+                known, eqn = _without(eqn, linear)
+                if known is not None:
+                    outs = _evaluated(known, values, names)
+                    values.update(zip(known.outvars, outs, strict=True))
+            made = [v for v in eqn.outvars if v not in values] if careful else eqn.outvars
+            linear.update(made)
             if any(type(a) is Var and a in reached for a in eqn.invars):
-                reached.update(eqn.outvars)
+                reached.update(made)
                 pending.append(eqn)
-        else:
-            if names is not None:
-                where.set(within(names, eqn.source))
-            known = tuple([values[a] if type(a) is Var else a.val for a in eqn.invars])
-            outs = bind_in(current.get(), eqn.primitive, known, eqn.params)
-            values.update(zip(eqn.outvars, outs, strict=True))
+        elif eqn.outvars or not careful:
+            values.update(zip(eqn.outvars, _evaluated(eqn, values, names), strict=True))
     found: dict[Var, Any] = {}
 
     def give(atom: Any, cotangent: Any) -> None:
@@ -124,6 +169,13 @@ def _backward_pass(
 
 def _dual(aval: Any) -> Any:
     return aval if aval.spread is None else aval.with_spread(aval.spread.dual())
+
+
+def _evaluated(eqn: Equation, values: dict[Var, Any], names: NameStack | None) -> Sequence[Any]:
+    if names is not None:
+        where.set(within(names, eqn.source))
+    known = tuple([values[a] if type(a) is Var else a.val for a in eqn.invars])
+    return bind_in(current.get(), eqn.primitive, known, eqn.params)
 
 
 def located(error: errors.MissingRuleError, eqn: Equation) -> errors.MissingRuleError:

@@ -149,6 +149,19 @@ def test_each_lane_and_each_step_may_have_its_row_of_a_reference():
     np.testing.assert_array_equal(sums, [11, 14, 17])
 
 
+@pytest.mark.parametrize("chunk", [None, 1, 2, 5])
+def test_lanes_in_chunks_have_rows_of_references(chunk):
+    ref, read = purax.new_ref(pnp.arange(10.0).reshape(2, 5)), purax.new_ref(3.0)
+
+    def fun(row, x, shared):
+        row[...] += x * shared[...]
+        return row.shape[0] * x
+
+    out = vmap(fun, (1, 0, None), chunk=chunk)(ref, pnp.arange(5.0), read)
+    np.testing.assert_array_equal(out, 2 * np.arange(5.0))
+    np.testing.assert_array_equal(ref[...], np.arange(10.0).reshape(2, 5) + 3 * np.arange(5.0))
+
+
 def test_cotangents_are_added_to_references():
     total = purax.new_ref(pnp.zeros(3))
     for _ in range(2):

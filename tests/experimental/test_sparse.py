@@ -134,6 +134,13 @@ def test_sorting_and_merging(shape, layout):
         assert all((np.diff(np.lexsort(batch.T[::-1])) >= 0).all() for batch in rows if batch.size)
 
 
+@pytest.mark.parametrize("shape", [(2, 3), (0, 3), (2, 0)])
+def test_arrays_without_stored_elements_merge(shape):
+    mat = BCOO((pnp.zeros(0), pnp.zeros((0, 2), int)), shape=shape)
+    assert mat.sum_duplicates().nse == abs(mat).nse == 0
+    np.testing.assert_array_equal(mat.sum_duplicates().todense(), np.zeros(shape))
+
+
 def test_strict_ranks_are_kept():
     with purax.numpy_rank_promotion("raise"):
         mat = BCOO((pnp.ones(2), np.array([[0, -1], [1, 0]])), shape=(2, 3))

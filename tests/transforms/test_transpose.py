@@ -78,3 +78,47 @@ def test_a_jitted_derivative_runs_the_values_once():
 def test_a_function_that_is_not_linear_is_told_with_operation_and_line(function, message):
     with pytest.raises(errors.MissingRuleError, match=message):
         purax.linear_transpose(function, 1.0)(1.0)
+
+
+def both(a, b):
+    return pnp.sin(a), b * 2
+
+
+MIXED = {
+    "jit": lambda a, b: purax.jit(both)(a, b),
+    "mapped jit": lambda a, b: purax.vmap(purax.jit(both))(a, b),
+    "checkpoint": lambda a, b: purax.checkpoint(both)(a, b),
+    "cond": lambda a, b: lax.cond(a[0] > 0, both, lambda a, b: (a, b), a, b),
+    "scan": lambda a, b: lax.scan(lambda s, _: ((pnp.sin(s[0]), s[1] * s[0]), None), (a, b), None, 3)[0],
+    "rows": lambda a, b: lax.map(lambda row: both(*row), (a, b)),
+    "barrier": lambda a, b: lax.optimization_barrier((a, b)),
+}
+
+
+@pytest.mark.parametrize("kind", MIXED)
+def test_what_does_not_depend_on_the_linear_operand_is_a_value(kind):
+    x, c = pnp.array([0.3, 0.4]), pnp.array([2.0, 5.0])
+
+    def fun(b):
+        value, linear = MIXED[kind](x, b)
+        return value * linear
+
+    expected = fun(pnp.ones(2)) * c  # it is diagonal
+    for run in (fun, purax.jit(fun)):
+        np.testing.assert_allclose(purax.linear_transpose(run, x)(c)[0], expected, rtol=1e-6)
+        np.testing.assert_allclose(
+            purax.jit(lambda c: purax.linear_transpose(run, x)(c)[0])(c),
+            expected,
+            rtol=1e-6,
+        )
+
+
+def test_forward_mode_of_a_rule_that_pulls_a_checkpoint_back():
+    inner = purax.checkpoint(lambda x: pnp.sin(x) * x.sum())
+    fun = purax.custom_vjp(inner)
+    fun.defvjp(lambda x: purax.vjp(inner, x), lambda pull, c: pull(c))
+    x, v = pnp.array([0.3, -0.4]), pnp.array([1.0, 0.5])
+    for run in (lambda f: f, purax.jit):
+        np.testing.assert_allclose(
+            run(lambda x: purax.jvp(fun, (x,), (v,))[1])(x), purax.jvp(inner, (x,), (v,))[1], rtol=1e-5
+        )

@@ -115,7 +115,7 @@ def _count_distinct(key: Any, total: int) -> int:
                 )
             )
         key = known
-    rows = np.asarray(key).reshape(-1, key.shape[-1])
+    rows = np.asarray(key).reshape(math.prod(key.shape[:-1]), key.shape[-1])
     return max((np.unique(row[row < total]).size for row in rows), default=0)
 
 
