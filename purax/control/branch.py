@@ -170,7 +170,7 @@ class Cond(Primitive):
     def dce(self, wanted: Sequence[bool], eqn: Any) -> Any:
         """Drop unused outputs of all branches, and the operands that no branch needs any more."""
         rows = [dead_code(j, tuple(wanted)) for j in eqn.params["branches"]]
-        needed = _union([used for _, used in rows])
+        needed = _union([tuple(used) for _, used in rows])
         branches = [Jaxpr(j.constvars, take(j.invars, needed), j.outvars, j.eqns, (), j.name) for j, _ in rows]
         return eqn.replace(
             invars=[eqn.invars[0], *take(eqn.invars[1:], needed)], outvars=take(eqn.outvars, wanted),

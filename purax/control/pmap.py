@@ -14,8 +14,7 @@ from purax.control.call import check_outputs, put_back, take_zeros
 from purax.control.jit import JitFunction, jit
 from purax.control.program import stage_touching
 from purax.control.refs import is_ref
-from purax.control.shard_map import local_aval, shard_map_p
-from purax.core.axes import named_axes
+from purax.control.shard_map import check_nesting, local_aval, region, shard_map_p
 from purax.core.ir import intern
 from purax.core.trace import aval_of
 from purax.primitives import shape
@@ -176,6 +175,7 @@ def pmap(
         leaves, in_tree = tree.flatten((dynamic, kwargs))
         names: Callable[[], Sequence[str]] = lambda: argument_names(fun, dynamic, kwargs)
         mesh, dims = lanes.axes(in_tree, pieces.values_of(leaves), names)
+        check_nesting(f"pmap({name_of(fun)})", mesh, (axis,))
         _, empty = take_zeros(pieces.values_of(leaves))
         aside = {i: _lane_of(x, dims[i]) for i, x in empty}
         # A reference without a mapped axis is for all lanes, as one that is captured.
@@ -188,7 +188,7 @@ def pmap(
         one_lane = _OneLane(fun, static, in_tree, in_dims, sorted(aside.items()), out_axes, touched)
         avals = [local_aval(aval_of(x), s, mesh, (axis,)) for x, s in zip(given, specs, strict=True)]
         flat_tree = tree.structure(tuple(range(len(given))))
-        with named_axes({axis: mesh.size}, lanes=True, manual=True):
+        with region(mesh, (axis,), lanes=True):
             jaxpr, consts, _, captured = stage_touching(one_lane, flat_tree, avals, name_of(fun), "pmap")
         cells = touched.cells(jaxpr, len(consts), captured, lambda: [names()[i] for i in kept])
         whole = [PartitionSpec()] * len(captured)

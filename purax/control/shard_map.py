@@ -8,8 +8,9 @@ cut it, the others by what they are computed from; derivatives follow from the t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -292,6 +293,55 @@ class ShardMap(Primitive):
 shard_map_p = ShardMap("shard_map")
 
 
+_mesh: ContextVar[Any] = ContextVar("mesh of the region", default=None)
+
+
+@contextmanager
+def region(mesh: Any, axes: Sequence[str], lanes: bool) -> Iterator[None]:
+    """While a function is traced that every device of a mesh runs."""
+    token = _mesh.set(mesh)
+    try:
+        with named_axes({name: mesh.shape[name] for name in axes}, lanes=lanes, manual=True):
+            yield
+    finally:
+        _mesh.reset(token)
+
+
+def check_nesting(what: str, mesh: Any, axes: Sequence[str]) -> None:
+    """Check that devices which run a function already can be divided once more.
+
+    Parameters
+    ----------
+    what : str
+        For the message.
+    mesh : Mesh or AbstractMesh
+    axes : sequence of str
+        Those that the inner function is to see.
+
+    Raises
+    ------
+    ValueError
+        They cannot: another mesh, or an axis that is divided already.
+    """
+    taken, outer = manual_axes.get(), _mesh.get()
+    if not taken or outer is None:
+        return
+    again = [name for name in axes if name in taken]
+    same = outer.shape_tuple == mesh.shape_tuple
+    if same and type(outer) is type(mesh) is Mesh:
+        same = bool((outer.devices == mesh.devices).all())
+    if again or not same:
+        got = f"divides the axis {again[0]!r}" if same else f"got the mesh {dict(mesh.shape)}"
+        raise ValueError(
+            errors.explain(
+                f"{what} {got} inside a function that every device of the mesh {dict(outer.shape)} runs, divided along "
+                f"{', '.join(map(repr, sorted(taken, key=str)))}",
+                "each device is in one place of one mesh: regions within each other divide different axes of the same mesh",
+                "use vmap inside, or one mesh with an axis for each, and shard_map with axis_names={...}",
+            )
+        )
+
+
 def _scope(params: dict[str, Any]) -> AbstractContextManager[None]:
     return named_axes({name: params["mesh"].shape[name] for name in params["axes"]}, params["lanes"], manual=True)
 
@@ -442,6 +492,7 @@ def shard_map(
         grid = chosen_mesh(mesh, "shard_map", tree.leaves(args))
         taken = manual_axes.get()
         axes = tuple(n for n in grid.axis_names if (n in axis_names if axis_names else n not in taken))
+        check_nesting(f"shard_map({name})", grid, axes or grid.axis_names)
         leaves, in_tree = tree.flatten(args)
         fixed: dict[int, Any] = {}
         if in_specs is Infer:
@@ -470,8 +521,7 @@ def shard_map(
             return [*outs, *touched.last()]
 
         flat_tree = tree.structure(tuple(range(len(leaves))))
-        inner = inner_mesh(grid, axes)
-        with named_axes({n: grid.shape[n] for n in axes}, lanes=not checked, manual=True), use_abstract_mesh(inner):
+        with region(grid, axes, lanes=not checked), use_abstract_mesh(inner_mesh(grid, axes)):
             jaxpr, consts, _, cells = stage_touching(local, flat_tree, avals, name, "shard_map")
         late = isinstance(out_specs, _Late)
         given_specs = (

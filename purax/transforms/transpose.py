@@ -90,7 +90,6 @@ def _mixed(eqn: Equation) -> bool:
 
 def _without(eqn: Equation, linear: set[Var]) -> tuple[Equation | None, Equation]:
     """The part of an equation whose outputs do not depend on linear variables, if there is one, and the rest."""
-    depends = lambda e: any(type(a) is Var and a in linear for a in e.invars)
     if eqn.primitive.passes:
         known = [not (type(a) is Var and a in linear) for a in eqn.invars]
         parts = [
@@ -102,7 +101,8 @@ def _without(eqn: Equation, linear: set[Var]) -> tuple[Equation | None, Equation
         ]
         return (parts[0] if any(known) else None), parts[1]
     count = len(eqn.outvars)
-    known = [not depends(eqn.primitive.dce([i == j for j in range(count)], eqn)) for i in range(count)]
+    alone = [eqn.primitive.dce([i == j for j in range(count)], eqn) for i in range(count)]
+    known = [not any(type(a) is Var and a in linear for a in part.invars) for part in alone]
     if not any(known):
         return None, eqn
     return eqn.primitive.dce(known, eqn), eqn.primitive.dce([not k for k in known], eqn)

@@ -87,7 +87,7 @@ class BatchTrace(Trace):
         try:
             if not active and not named:
                 return bind_in(self.parent, primitive, operands, params)
-            if name is not None and not named and not any(d is not None for d in dims):
+            if name is not None and not any(d is not None for d in dims) and not (named or _types(params, name)):
                 outs = bind_in(self.parent, primitive, tuple(values), params)
                 out_dims = (None,) * len(outs)
             else:
@@ -118,6 +118,11 @@ def _names(primitive: Any, params: dict[str, Any], name: Any) -> bool:
         return bool(eqn.primitive.names_axes and name in eqn.params["axes"])
 
     return any(finds(jaxpr, ("names", name), wanted) for jaxpr in inner_jaxprs(params))
+
+
+def _types(params: dict[str, Any], name: Any) -> bool:
+    """Whether a program that the operation holds has inputs that vary over the axis: outside of the mapping nothing does."""
+    return any(name in v.aval.varying for jaxpr in inner_jaxprs(params) for v in jaxpr.invars)
 
 
 def batch_flat(

@@ -281,3 +281,22 @@ def test_rules_of_users_run_on_pieces():
     double.defvjp(lambda x: (double(x), None), lambda _, ct: (pnp.ones_like(ct),))
     fun = over(lambda x: double(x) * x, P("i"), P("i"))
     np.testing.assert_array_equal(purax.grad(lambda x: pnp.sum(fun(x)))(X), 1 + 2 * X)
+
+
+NESTED = {
+    "pmap in pmap": lambda mesh, x: purax.pmap(lambda y: purax.pmap(lambda z: z, "b")(y), "a")(x.reshape(2, 2)),
+    "pmap in shard_map": lambda mesh, x: shard(mesh, lambda y: purax.pmap(lambda z: z)(y))(x),
+    "shard_map in pmap": lambda mesh, x: purax.pmap(shard(mesh, lambda y: y))(x.reshape(2, 2)),
+    "the same axis": lambda mesh, x: shard(mesh, shard(mesh, lambda y: y, {"x"}), {"x"})(x),
+}
+
+
+def shard(mesh, fun, axes=frozenset()):
+    return purax.shard_map(fun, mesh=mesh, in_specs=purax.P("x"), out_specs=purax.P("x"), axis_names=axes)
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_devices_in_a_region_are_not_divided_in_another_way(kind):  # XLA ends the process
+    mesh = purax.make_mesh((2, 2), ("x", "y"))
+    with pytest.raises(ValueError, match="each device is in one place of one mesh"):
+        NESTED[kind](mesh, np.arange(4.0))

@@ -149,3 +149,14 @@ def test_a_program_that_names_the_axis_is_mapped_whatever_it_is_given():
         for run in (fun, purax.jit(fun), purax.checkpoint(fun)):
             found = purax.vmap(lambda _, x, run=run: run(x), axis_name="i", in_axes=(0, None))(pnp.zeros(4), 1)
             np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("inner", [purax.jit, lambda f: lambda x: lax.scan(lambda c, _: (f(c), None), x, None, 1)[0]])
+def test_no_type_of_a_named_lane_is_left_outside(inner):
+    base = inner(lambda x: pnp.sin(x) * x.sum())
+    fun = purax.custom_vjp(base)
+    fun.defvjp(lambda x: (base(x), x), lambda x, c: purax.vjp(base, x)[1](c))
+    named = purax.vmap(lambda y: fun(lax.pmean(y, "lane")), axis_name="lane")
+    x, v = pnp.array([0.3, -0.4]), pnp.array([1.0, 0.5])
+    second = lambda f: purax.grad(lambda x: purax.grad(lambda x: f(x).sum())(x) @ v)(x)
+    np.testing.assert_allclose(second(lambda x: named(pnp.stack([x, x]))[0]), second(base), rtol=1e-5)
