@@ -82,12 +82,12 @@ class BatchTrace(Trace):
             finally:
                 current.reset(token)
             return tuple([o if d is None else BatchTracer(self, o, d) for o, d in zip(outs, out_dims, strict=True)])
-        named = name is not None and _names(primitive, params, name)
+        own = name is not None and (_names(primitive, params, name) or _types(params, name))
         token = current.set(self.parent)
         try:
-            if not active and not named:
+            if not active and not own:
                 return bind_in(self.parent, primitive, operands, params)
-            if name is not None and not any(d is not None for d in dims) and not (named or _types(params, name)):
+            if name is not None and not own and not any(d is not None for d in dims):
                 outs = bind_in(self.parent, primitive, tuple(values), params)
                 out_dims = (None,) * len(outs)
             else:
@@ -121,8 +121,12 @@ def _names(primitive: Any, params: dict[str, Any], name: Any) -> bool:
 
 
 def _types(params: dict[str, Any], name: Any) -> bool:
-    """Whether a program that the operation holds has inputs that vary over the axis: outside of the mapping nothing does."""
-    return any(name in v.aval.varying for jaxpr in inner_jaxprs(params) for v in jaxpr.invars)
+    """Whether an operation is of the mapping although none of its operands is mapped.
+
+    A program that it holds may have inputs that vary over the axis: outside of the mapping nothing does. And a rule of the user's
+    may name the axis when it runs.
+    """
+    return "rule" in params or any(name in v.aval.varying for jaxpr in inner_jaxprs(params) for v in jaxpr.invars)
 
 
 def batch_flat(

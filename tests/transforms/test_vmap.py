@@ -160,3 +160,21 @@ def test_no_type_of_a_named_lane_is_left_outside(inner):
     x, v = pnp.array([0.3, -0.4]), pnp.array([1.0, 0.5])
     second = lambda f: purax.grad(lambda x: purax.grad(lambda x: f(x).sum())(x) @ v)(x)
     np.testing.assert_allclose(second(lambda x: named(pnp.stack([x, x]))[0]), second(base), rtol=1e-5)
+    pulled = purax.custom_vjp(base)
+    pulled.defvjp(lambda x: purax.vjp(base, x), lambda pull, c: pull(c))
+    forward = lambda x: purax.vmap(lambda y: pulled(lax.pmean(y, "lane")), axis_name="lane")(pnp.stack([x, x]))[0]
+    np.testing.assert_allclose(purax.jvp(forward, (x,), (v,))[1], purax.jvp(base, (x,), (v,))[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("outer", [lambda f: f, purax.jit], ids=["eager", "jit"])
+def test_rules_name_the_axis_also_where_no_operand_is_mapped(outer):
+    @purax.custom_vjp
+    def fun(x):
+        return x
+
+    fun.defvjp(lambda x: (x, None), lambda _, c: (c * (1 + lax.axis_index("lane")),))
+    inner = outer(purax.grad(fun))
+    named = purax.vmap(lambda y: inner(lax.pmean(y, "lane")), axis_name="lane")
+    np.testing.assert_array_equal(named(pnp.ones(3)), [1, 2, 3])
+    tangents = purax.vmap(lambda y: purax.jvp(outer(fun), (y,), (1.0,))[1], axis_name="lane")
+    np.testing.assert_array_equal(tangents(pnp.ones(3)), [1, 2, 3])
