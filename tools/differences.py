@@ -6,7 +6,7 @@
     python tools/differences.py --write [--peer-python PATH]        # rewrites the columns
 
 A row begins with its input in backticks: an expression over the names of the block of Python at the top of the document, in which
-`purax`, `pnp`, `lax`, `nn`, `random`, `linen`, `optim` and `checkify` stand for the modules of either library.
+`purax`, `pnp`, `lax`, `nn`, `random`, `linen`, `optim`, `checkify` and `sparse` stand for the modules of either library.
 """
 
 import argparse
@@ -25,8 +25,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "differences.md"
 MODULES = {
-    "purax": {"pnp": "purax.numpy", "lax": "purax.lax", "nn": "purax.nn", "random": "purax.random", "linen": "purax.linen", "optim": "purax.optim", "checkify": "purax.experimental.checkify"},
-    "jax": {"pnp": "jax.numpy", "lax": "jax.lax", "nn": "jax.nn", "random": "jax.random", "linen": "flax.linen", "optim": "optax", "checkify": "jax.experimental.checkify"},
+    "purax": {"pnp": "purax.numpy", "lax": "purax.lax", "nn": "purax.nn", "random": "purax.random", "linen": "purax.linen", "optim": "purax.optim", "checkify": "purax.experimental.checkify", "sparse": "purax.experimental.sparse"},
+    "jax": {"pnp": "jax.numpy", "lax": "jax.lax", "nn": "jax.nn", "random": "jax.random", "linen": "flax.linen", "optim": "optax", "checkify": "jax.experimental.checkify", "sparse": "jax.experimental.sparse"},
 }  # fmt: skip
 
 
