@@ -496,7 +496,7 @@ def shard_map(
         leaves, in_tree = tree.flatten(args)
         fixed: dict[int, Any] = {}
         if in_specs is Infer:
-            specs = [_lying(x, grid) for x in leaves]
+            specs = [_lying(x, grid) for x in pieces.values_of(leaves)]
         else:
             wanted = in_specs if isinstance(in_specs, (tuple, list)) else (in_specs,) * len(args)
             found = tree.flatten_axes("shard_map in_specs", in_tree, tuple(wanted))
