@@ -202,7 +202,7 @@ class RefType:
     ----------
     inner_aval : ShapedArray
         Of the array.
-    shape, dtype, ndim, size, weak_type
+    shape, dtype, ndim, size, weak_type, sharding
         Its own.
     """
 
@@ -212,7 +212,7 @@ class RefType:
         self.inner_aval = inner_aval
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("shape", "dtype", "ndim", "size", "weak_type"):
+        if name in ("shape", "dtype", "ndim", "size", "weak_type", "sharding"):
             return getattr(self.inner_aval, name)
         raise AttributeError(f"the type of a reference has no attribute {name!r}")
 

@@ -293,11 +293,11 @@ class ShardMap(Primitive):
 shard_map_p = ShardMap("shard_map")
 
 
-_mesh: ContextVar[Mesh | None] = ContextVar("mesh of the region", default=None)
+_mesh: ContextVar[Any] = ContextVar("mesh of the region", default=None)
 
 
 @contextmanager
-def region(mesh: Mesh, axes: Sequence[str], lanes: bool) -> Iterator[None]:
+def region(mesh: Any, axes: Sequence[str], lanes: bool) -> Iterator[None]:
     """While a function is traced that every device of a mesh runs."""
     token = _mesh.set(mesh)
     try:
@@ -307,14 +307,14 @@ def region(mesh: Mesh, axes: Sequence[str], lanes: bool) -> Iterator[None]:
         _mesh.reset(token)
 
 
-def check_nesting(what: str, mesh: Mesh, axes: Sequence[str]) -> None:
+def check_nesting(what: str, mesh: Any, axes: Sequence[str]) -> None:
     """Check that devices which run a function already can be divided once more.
 
     Parameters
     ----------
     what : str
         For the message.
-    mesh : Mesh
+    mesh : Mesh or AbstractMesh
     axes : sequence of str
         Those that the inner function is to see.
 
@@ -327,8 +327,11 @@ def check_nesting(what: str, mesh: Mesh, axes: Sequence[str]) -> None:
     if not taken or outer is None:
         return
     again = [name for name in axes if name in taken]
-    if outer != mesh or again:
-        got = f"divides the axis {again[0]!r}" if outer == mesh else f"got the mesh {dict(mesh.shape)}"
+    same = outer.shape_tuple == mesh.shape_tuple
+    if same and type(outer) is type(mesh) is Mesh:
+        same = bool((outer.devices == mesh.devices).all())
+    if again or not same:
+        got = f"divides the axis {again[0]!r}" if same else f"got the mesh {dict(mesh.shape)}"
         raise ValueError(
             errors.explain(
                 f"{what} {got} inside a function that every device of the mesh {dict(outer.shape)} runs, divided along "
@@ -493,7 +496,7 @@ def shard_map(
         leaves, in_tree = tree.flatten(args)
         fixed: dict[int, Any] = {}
         if in_specs is Infer:
-            specs = [_lying(x, grid, axes) for x in leaves]
+            specs = [_lying(x, grid, axes) for x in pieces.values_of(leaves)]
         else:
             wanted = in_specs if isinstance(in_specs, (tuple, list)) else (in_specs,) * len(args)
             found = tree.flatten_axes("shard_map in_specs", in_tree, tuple(wanted))
@@ -518,8 +521,7 @@ def shard_map(
             return [*outs, *touched.last()]
 
         flat_tree = tree.structure(tuple(range(len(leaves))))
-        inner = inner_mesh(grid, axes)
-        with region(grid, axes, lanes=not checked), use_abstract_mesh(inner):
+        with region(grid, axes, lanes=not checked), use_abstract_mesh(inner_mesh(grid, axes)):
             jaxpr, consts, _, cells = stage_touching(local, flat_tree, avals, name, "shard_map")
         late = isinstance(out_specs, _Late)
         given_specs = (

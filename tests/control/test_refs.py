@@ -562,3 +562,15 @@ def test_pieces_of_references_are_cut_and_kept_apart_as_arrays_are():
     on_devices(left.append, purax.P("i"))(ref.at[:4])
     with pytest.raises(errors.UnexpectedTracerError, match="escaped"):
         left[0][...]
+
+
+@pytest.mark.devices
+def test_pieces_of_references_on_explicit_axes_lie_as_their_arrays():
+    mesh = purax.make_mesh((4,), ("i",), axis_types=(purax.sharding.AxisType.Explicit,))
+    with purax.set_mesh(mesh):
+        ref = purax.new_ref(pnp.zeros(8, out_sharding=purax.P("i")))
+        add = purax.shard_map(lambda ref: ref.addupdate(lax.axis_index("i") * 1.0), out_specs=None)
+        for run in (add, jit(add)):
+            run(ref)
+        assert repr(purax.typeof(ref)) == "Ref{float32[8@i]}"
+    np.testing.assert_array_equal(ref[...], 2 * np.repeat(np.arange(4.0), 2))
