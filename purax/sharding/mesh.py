@@ -434,17 +434,18 @@ class set_mesh:
         self._mesh = mesh
         chosen = None if mesh is None or mesh.empty else mesh
         self._tokens = _current.set(chosen), _running.set(chosen), _abstract.set(None)
-        _watched(1)
+        self._count = 0 if chosen is None else 1
+        _watched(self._count)
 
     def __enter__(self) -> Mesh | None:
         return self._mesh
 
     def __exit__(self, *exc: object) -> None:
+        _watched(-self._count)
         current, running, abstract = self._tokens
         _current.reset(current)
         _running.reset(running)
         _abstract.reset(abstract)
-        _watched(-1)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from purax import events, export, lax
 from purax import numpy as pnp
 from purax.experimental.pjit import pjit
 from purax.experimental.shard_alike import shard_alike
+from purax.pipeline.debug import unusual
 from purax.sharding import (
     AbstractDevice,
     AbstractMesh,
@@ -163,6 +164,15 @@ def test_jit_runs_on_the_devices_of_the_mesh_that_is_set():
     assert fun(TABLE).sharding == SingleDeviceSharding(purax.devices()[0])
     with pair():  # specs mean it; nothing is moved
         assert fun(TABLE).sharding == SingleDeviceSharding(purax.devices()[0])
+
+
+def test_a_mesh_that_is_no_longer_set_leaves_no_trace():
+    before = unusual.count
+    with purax.set_mesh(pair()), pair(), use_abstract_mesh(AXES), purax.set_mesh(None):
+        assert purax.jit(abs)(TABLE).sharding == SingleDeviceSharding(purax.devices()[0])
+    assert unusual.count == before
+    purax.set_mesh(None)
+    assert unusual.count == before
 
 
 def test_pjit_runs_on_the_devices_of_the_mesh_that_is_entered():
