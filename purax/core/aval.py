@@ -146,6 +146,9 @@ class ShapedArray(AbstractValue):
         weak = ", weak_type=True" if self.weak_type else ""
         return f"ShapedArray({self.str_short()}{weak})"
 
+    def __str__(self) -> str:
+        return f"~{self.str_short()}" if self.weak_type else self.str_short()
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of a value with no axes (shape ())")

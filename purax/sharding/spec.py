@@ -137,7 +137,8 @@ class PartitionSpec:
         sums = [
             f"{name}={set(axes)}" for name, axes in zip(("unreduced", "reduced"), self._sums(), strict=True) if axes
         ]
-        return f"P({', '.join([*map(repr, self.partitions), *sums])})"
+        last = "," if len(self.partitions) == 1 and not sums else ""
+        return f"P({', '.join([*map(repr, self.partitions), *sums])}{last})"
 
     def __reduce__(self) -> Any:
         return _restored, (self.partitions, *self._sums())
