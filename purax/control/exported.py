@@ -312,6 +312,7 @@ class ExportedCall(Primitive):
     reference = Undefined("the program is text")
     jvp = Undefined("the call has a derivative of its own")
     batch = Undefined("the program is text, written for these axes; map the function before it is exported")
+    terms = True  # the program says itself where sums are left to be taken
     types_spread = True
 
     def infer(self, *avals: Any, exported: Exported) -> Any:

@@ -13,7 +13,7 @@ import purax
 from purax import errors, export, lax, linen, nn, random
 from purax import numpy as pnp
 from purax.core.dims import is_open
-from purax.sharding import AbstractMesh, Mesh, NamedSharding, P
+from purax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, P
 
 pytestmark = pytest.mark.xla
 
@@ -383,6 +383,20 @@ def test_a_program_for_a_mesh_without_devices_runs_on_any_two():
         (slice(None), slice(0, 2)),
         (slice(None), slice(2, 4)),
     ]
+
+
+@pytest.mark.devices
+def test_an_exported_program_leaves_sums_where_its_function_does():
+    mesh = Mesh(purax.devices()[:2], ("x",), (AxisType.Explicit,))
+    with purax.set_mesh(mesh):
+        x = np.arange(4).reshape(2, 2)
+        left, right = purax.device_put(x, P(None, "x")), purax.device_put(x, P("x", None))
+        terms = P(None, None, unreduced={"x"})
+        function = purax.jit(lambda a, b: pnp.einsum("ab,bc->ac", a, b, out_sharding=terms))
+        want, have = function(left, right), again(export.export(function)(left, right)).call(left, right)
+        assert have.sharding == want.sharding == NamedSharding(mesh, terms)
+        for a, b in zip(have.addressable_shards, want.addressable_shards, strict=True):
+            np.testing.assert_array_equal(a.data, b.data)
 
 
 @pytest.mark.devices
