@@ -473,10 +473,7 @@ def _same_outputs(what: str, jaxprs: Sequence[Jaxpr], roles: Sequence[str], out_
             wrong.append((i, row))
         wanted.append(target.with_varying(frozenset().union(*[a.varying for a in row])))
     if wrong:
-        paths = [
-            tree.keystr(p) or "the output"
-            for p, _ in tree.leaves_with_path(out_tree.unflatten(range(out_tree.num_leaves)))
-        ]
+        paths = [tree.keystr(p) or "the output" for p in tree.paths(out_tree)]
         lines = "\n".join(
             f"  * {paths[i]}: " + ", ".join(f"{a.str_short()} from {role}" for a, role in zip(row, roles, strict=True))
             for i, row in dict(wrong).items()

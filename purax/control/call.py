@@ -226,7 +226,7 @@ def check_outputs(name: str, outs: Sequence[Any], out_tree: Any) -> None:
         try:
             aval_of(out)
         except TypeError:
-            paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(out_tree.unflatten(range(len(outs))))]
+            paths = [tree.keystr(path) for path in tree.paths(out_tree)]
             raise TypeError(
                 errors.explain(
                     f"function {name} to be traced for jit must return arrays, scalars, or pytrees of them, but output{paths[i]} is "

@@ -176,9 +176,10 @@ class Exported:
 
     def names(self) -> list[str]:
         """What the leaves of the arguments are called."""
-        args, kwargs = self.in_tree.unflatten(range(len(self.in_avals)))
-        return [f"args{tree.keystr(path)}" for path, _ in tree.leaves_with_path(args)] + [
-            f"kwargs{tree.keystr(path)}" for path, _ in tree.leaves_with_path(kwargs)
+        args, kwargs = tree.treedef_children(self.in_tree)
+        return [
+            *[f"args{tree.keystr(path)}" for path in tree.paths(args)],
+            *[f"kwargs{tree.keystr(path)}" for path in tree.paths(kwargs)],
         ]
 
     def _check(self, leaves: Sequence[Any]) -> None:
@@ -432,9 +433,7 @@ def _export(traced: Any, platforms: tuple[str, ...], checks: tuple[DisabledSafet
         raise ValueError(
             f"{traced.fun_name} calls back into Python or has other effects, which cannot be kept with a program: {traced.effects}"
         )
-    args, kwargs = call.treedef.unflatten(range(len(traced.in_avals)))
-    static = {where for where, _ in call.statics}
-    structure = tree.structure((tuple(a for i, a in enumerate(args) if i not in static), kwargs))
+    structure = traced.in_tree
     plan = traced._function.plan(call, program, platforms[0])
     devices = () if plan.how.mesh is None else plan.how.placement.devices
     _check_donation(traced.fun_name, call.donated, platforms)

@@ -88,7 +88,7 @@ def scan(
     x_avals = [row_aval("scan", x) for x in xs_flat]
 
     init_flat, init_tree = tree.flatten(init)
-    in_tree = tree.structure((init, xs_tree.unflatten(range(len(xs_flat)))))
+    in_tree = tree.treedef_tuple((init_tree, xs_tree))
     jaxpr, consts, out_tree, init_flat, cells = _stage_body(f, in_tree, init_tree, init_flat, x_avals)
     n_carry = len(init_flat)
     if len(cells):  # what references hold comes and goes with the carry
@@ -252,7 +252,7 @@ def _cell_avals(jaxpr: Jaxpr, cells: ref_scope.Cells) -> list[Any]:
 
 def _check_pair(f: Any, out_tree: Any) -> None:
     children = tree.treedef_children(out_tree)
-    if len(children) != 2 or out_tree != tree.structure(tuple(c.unflatten(range(c.num_leaves)) for c in children)):
+    if len(children) != 2 or out_tree != tree.treedef_tuple(children):
         raise TypeError(
             f"scan body output must be a pair (carry, y), but {name_of(f)} returned {out_tree} with {out_tree.num_leaves} leaves."
         )
@@ -283,7 +283,7 @@ def _promote_carry(init: Sequence[Any], given: Sequence[Any], outs: Sequence[Any
 def check_carry(what: str, name: str, carry_tree: Any, given: Sequence[Any], outs: Sequence[Any]) -> None:
     """Raise CarryTypeError listing every leaf of the carry whose type the body changes, with the cast that mends it."""
     wrong = []
-    paths = [tree.keystr(p) for p, _ in tree.leaves_with_path(carry_tree.unflatten(range(len(given))))]
+    paths = [tree.keystr(p) for p in tree.paths(carry_tree)]
     for path, a, b in zip(paths, given, outs, strict=True):
         if a.shape != b.shape:
             wrong.append(

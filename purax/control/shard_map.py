@@ -712,7 +712,7 @@ def _check_outputs(
     name: str, jaxpr: Jaxpr, specs: Sequence[PartitionSpec], axes: Sequence[str], checked: bool, out_tree: Any
 ) -> None:
     def path(i: int) -> str:
-        paths = [tree.keystr(p) for p, _ in tree.leaves_with_path(out_tree.unflatten(range(out_tree.num_leaves)))]
+        paths = [tree.keystr(p) for p in tree.paths(out_tree)]
         return paths[i]
 
     for i, (aval, spec) in enumerate(zip(jaxpr.out_avals, specs, strict=False)):

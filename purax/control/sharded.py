@@ -404,7 +404,7 @@ class Shardings:
         found = [resolve(s, "jit", "out_shardings") for s in wanted]
         for i, (aval, sharding) in enumerate(zip(avals, found, strict=False)):
             if sharding is not None:
-                paths = [tree.keystr(p) for p, _ in tree.leaves_with_path(out_tree.unflatten(range(len(found))))]
+                paths = [tree.keystr(p) for p in tree.paths(out_tree)]
                 _check_fits(aval, sharding, "jit outputs", f"result{paths[i]}")
         return found
 

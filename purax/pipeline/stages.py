@@ -76,8 +76,9 @@ class Traced:
         if not call.statics:
             return call.treedef
         static = {where for where, _ in call.statics}
-        args, kwargs = call.treedef.unflatten(range(call.treedef.num_leaves))
-        return tree.structure((tuple([a for i, a in enumerate(args) if i not in static]), kwargs))
+        args, kwargs = tree.treedef_children(call.treedef)
+        kept = [a for i, a in enumerate(tree.treedef_children(args)) if i not in static]
+        return tree.treedef_tuple((tree.treedef_tuple(kept), kwargs))
 
     @property
     def out_tree(self) -> Any:
@@ -134,8 +135,7 @@ class Traced:
 
     def result_paths(self) -> list[str]:
         """What each result of the program is called: `result[0]`, ..."""
-        whole = self.out_tree.unflatten(range(self.out_tree.num_leaves))
-        paths = [f"result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(whole)]
+        paths = [f"result{tree.keystr(path)}" for path in tree.paths(self.out_tree)]
         gone = {i for i, _ in self._program.zeros}
         return [path for i, path in enumerate(paths) if i not in gone]
 

@@ -325,7 +325,7 @@ def vmap(
             args, kwargs = treedef.unflatten(lanes)
             outs, structure = tree.flatten(fun(*args, **kwargs))
             structures.append(structure)
-            paths = lambda: [tree.keystr(p) for p, _ in tree.leaves_with_path(structure.unflatten(range(len(outs))))]
+            paths = lambda: [tree.keystr(p) for p in tree.paths(structure)]
             check_arrays(f"vmap({name})", outs, paths, "output")
             return outs
 

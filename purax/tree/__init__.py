@@ -37,7 +37,7 @@ from purax.tree.nodes import (
     register_static,
     static,
 )
-from purax.tree.path import KeyEntry, KeyPath, generate_key_paths, keystr
+from purax.tree.path import KeyEntry, KeyPath, generate_key_paths, keystr, paths
 from purax.tree.path import tree_flatten_with_path as flatten_with_path
 from purax.tree.path import tree_leaves_with_path as leaves_with_path
 from purax.tree.prefix import broadcast_prefix, flatten_axes, mismatch, prefix_sizes
@@ -70,6 +70,7 @@ __all__ = [
     "map",
     "map_with_path",
     "mismatch",
+    "paths",
     "prefix_sizes",
     "reduce",
     "reduce_associative",

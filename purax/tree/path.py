@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a leaf stands: key paths, and the functions that hand them out."""
 
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
 
 from purax.tree._native import DictKey, FlattenedIndexKey, GetAttrKey, PyTreeDef, SequenceKey, registry
 
-__all__ = ["KeyEntry", "KeyPath", "generate_key_paths", "keystr", "tree_flatten_with_path", "tree_leaves_with_path"]
+__all__ = [
+    "KeyEntry", "KeyPath", "generate_key_paths", "keystr", "paths", "tree_flatten_with_path", "tree_leaves_with_path",
+]  # fmt: skip
 
 KeyEntry = Any  # DictKey, SequenceKey, GetAttrKey, FlattenedIndexKey, or a hashable of the user's
 KeyPath = tuple[KeyEntry, ...]
@@ -102,3 +105,42 @@ def tree_leaves_with_path(
 def generate_key_paths(tree: Any, is_leaf: Callable[..., bool] | None = None) -> list[tuple[KeyPath, Any]]:
     """Return the list of leaves of a tree, each with its path: `tree_leaves_with_path`, with its `is_leaf`, under an older name."""
     return tree_leaves_with_path(tree, is_leaf)
+
+
+def paths(treedef: PyTreeDef) -> list[KeyPath]:
+    """The paths of the leaves that a tree of this structure has.
+
+    Nodes of users may look at their children when they are made, so where one cannot be made of numbers, its children are numbered.
+
+    Parameters
+    ----------
+    treedef : PyTreeDef
+
+    Returns
+    -------
+    list of tuple of keys
+    """
+    count = treedef.num_leaves
+    try:
+        found = [path for path, _ in tree_leaves_with_path(treedef.unflatten(range(count)))]
+    except Exception:  # what a user's constructor makes of a number
+        found = []
+    return found if len(found) == count else list(_structural(treedef, ()))
+
+
+def _structural(treedef: PyTreeDef, prefix: KeyPath) -> Any:
+    data = treedef.node_data()
+    children = treedef.children()
+    if data is None:
+        return [prefix]
+    kind, aux = data
+    keys: Any = map(FlattenedIndexKey, range(len(children)))
+    if kind in (dict, OrderedDict):
+        keys = map(DictKey, aux)
+    elif kind is defaultdict:
+        keys = map(DictKey, aux[1])
+    elif kind in (tuple, list):
+        keys = map(SequenceKey, range(len(children)))
+    elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        keys = map(GetAttrKey, kind._fields)
+    return [path for key, child in zip(keys, children, strict=True) for path in _structural(child, (*prefix, key))]
