@@ -122,7 +122,9 @@ def auto_axes(f: Any = None, /, *, axes: str | Iterable[str] | None = None, out_
     Raises
     ------
     ValueError
-        There is no mesh, or `out_sharding` is not given (at the call).
+        There is no mesh.
+    TypeError
+        `out_sharding` is not given (at the call).
     """
     if f is None:
         return lambda fun: auto_axes(fun, axes=axes, out_sharding=out_sharding)
@@ -130,7 +132,7 @@ def auto_axes(f: Any = None, /, *, axes: str | Iterable[str] | None = None, out_
     @functools.wraps(f)
     def automatic(*args: Any, out_sharding: Any = out_sharding, **kwargs: Any) -> Any:
         if out_sharding is None:
-            raise ValueError(
+            raise TypeError(
                 "auto_axes: give out_sharding, here or where the function is made: the types of its results cannot tell how they lie"
             )
         mesh = _mesh_of((args, kwargs))
@@ -165,7 +167,9 @@ def explicit_axes(f: Any = None, /, *, axes: str | Iterable[str] | None = None, 
     Raises
     ------
     ValueError
-        There is no mesh, or `in_sharding` is not given (at the call).
+        There is no mesh.
+    TypeError
+        `in_sharding` is not given (at the call).
     """
     if f is None:
         return lambda fun: explicit_axes(fun, axes=axes, in_sharding=in_sharding)
@@ -173,7 +177,7 @@ def explicit_axes(f: Any = None, /, *, axes: str | Iterable[str] | None = None, 
     @functools.wraps(f)
     def typed(*args: Any, in_sharding: Any = in_sharding, **kwargs: Any) -> Any:
         if in_sharding is None:
-            raise ValueError(
+            raise TypeError(
                 "explicit_axes: give in_sharding, here or where the function is made: how the arguments lie is not known"
             )
         mesh = _mesh_of((args, kwargs))

@@ -228,23 +228,28 @@ class ShardMap(Primitive):
         return tuple([next(found) if m else None for m in linear])
 
     def batch(self, axis: Any, operands: Any, dims: Any, **params: Any) -> Any:
-        """The mapped local program; the mapped axis is whole on every device, or cut as `spmd_axis_name` of vmap says."""
+        """The mapped local program; the mapped axis is whole on every device, or cut as `spmd_axis_name` of vmap says.
+
+        Mesh axes that are not in the hands of the local program cut the mapped axis there, too.
+        """
         batched = tuple([d is not None for d in dims])
-        lanes = Axis(axis.name, axis.size // math.prod([params["mesh"].shape[n] for n in names_of(axis.spmd)]))
+        own = tuple([n for n in names_of(axis.spmd) if n in params["axes"]])
+        rest = tuple([n for n in names_of(axis.spmd) if n not in own])
+        lanes = Axis(axis.name, axis.size // math.prod([params["mesh"].shape[n] for n in own]), rest or None)
         if set(names_of(axis.spmd)) & set().union(*map(spec_names, (*params["in_specs"], *params["out_specs"]))):
             raise ValueError(
                 f"vmap spmd_axis_name {axis.spmd!r} cannot appear in the specs of a shard_map inside, which cut by it already"
             )
         if axis.name in params["axes"]:  # inside, the name means the axis of the mesh
-            lanes = Axis(None, lanes.size)
+            lanes = lanes._replace(name=None)
         with _scope(params):
             mapped, out_batched = batch_jaxpr(params["jaxpr"], lanes, batched)
         moved = [shape.move_batch_axis(x, d, 0) if d else x for x, d in zip(operands, dims, strict=True)]
         in_specs = tuple(
-            [PartitionSpec(axis.spmd, *s) if b else s for s, b in zip(params["in_specs"], batched, strict=True)]
+            [PartitionSpec(own or None, *s) if b else s for s, b in zip(params["in_specs"], batched, strict=True)]
         )
         out_specs = tuple(
-            [PartitionSpec(axis.spmd, *s) if b else s for s, b in zip(params["out_specs"], out_batched, strict=True)]
+            [PartitionSpec(own or None, *s) if b else s for s, b in zip(params["out_specs"], out_batched, strict=True)]
         )
         results = self.bind(*moved, **{**params, "jaxpr": mapped, "in_specs": in_specs, "out_specs": out_specs})
         return results, tuple([0 if b else None for b in out_batched])

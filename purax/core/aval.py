@@ -147,7 +147,9 @@ class ShapedArray(AbstractValue):
         return f"ShapedArray({self.str_short()}{weak})"
 
     def __str__(self) -> str:
-        return f"~{self.str_short()}" if self.weak_type else self.str_short()
+        axes = ",".join(sorted(map(str, self.varying)))
+        varying = f"{{V:{axes if len(self.varying) == 1 else f'({axes})'}}}" if axes else ""
+        return f"{'~' if self.weak_type else ''}{self.str_short()}{varying}"
 
     def __len__(self) -> int:
         if not self.shape:

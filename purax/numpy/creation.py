@@ -468,6 +468,8 @@ def _like(name: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any, ou
     target = out_sharding if device is None else device
     if target is None and shape is None and (isinstance(a, ShapeDtypeStruct) or (type(a) is Array and a.committed)):
         target = a.sharding
+    elif target is None and shape is None and isinstance(a, Tracer) and a.aval.spread is not None:
+        target = a.aval.spread.replace(unreduced=frozenset()).sharding
     return placed(broadcast_to_shape(filled, sizes), target)
 
 

@@ -29,6 +29,7 @@ from purax.core.axes import axis_size as bound_size
 from purax.core.primitive import Primitive, Undefined
 from purax.core.trace import Tracer, aval_of
 from purax.primitives import cast, comparison, elementwise, gather, reduction, shape, slicing
+from purax.sharding import rules
 
 __all__ = [
     "all_gather", "all_gather_p", "all_to_all", "all_to_all_p", "axis_index", "axis_index_p", "axis_size", "pbroadcast", "pcast",
@@ -92,6 +93,8 @@ class AllReduce(Collective):
     """Reduction over lanes of any number of operands, of the same types. `groups`: lanes that reduce among themselves, or None."""
 
     op: str
+
+    spread = rules.each
 
     def infer(self, *avals: Any, axes: Any, groups: Any) -> Any:
         """The operands' types; the results no longer vary over the axes, but for groups."""
@@ -195,6 +198,8 @@ class PVary(Collective):
 
     exact = True
 
+    spread = rules.each
+
     def infer(self, *avals: Any, axes: Any) -> Any:
         """The operands' types, varying over the axes."""
         named = frozenset(axes)
@@ -255,6 +260,10 @@ class AxisIndex(Collective):
 
 class Exchange(Collective):
     """What exchanges between lanes share: one linear operand, a result that varies over the axes."""
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As the operand along the axes of the mesh that are not those of the lanes, where the result can be cut so."""
+        return [rules.changed_sizes(ins[0], avals[0].shape, outs[0].shape)]
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         """The same exchange of the tangents."""

@@ -76,12 +76,9 @@ class Reshard(Primitive):
             return (wrap_placed(x.aval.with_spread(None), x.buffer, place),)
         if to is x.aval.spread:
             return (x,)
-        mesh = (
-            params["mesh"]
-            or getattr(x.sharding, "mesh", None)
-            or with_devices(to.mesh, current_mesh())
-            or mesh_like(to.mesh)
-        )
+        own = getattr(x.sharding, "mesh", None)
+        known = [with_devices(to.mesh, mesh) for mesh in (params["mesh"], own, current_mesh()) if type(mesh) is Mesh]
+        mesh = next((mesh for mesh in known if mesh is not None), None) or own or mesh_like(to.mesh)
         if to.unreduced or (x.aval.spread is not None and x.aval.spread.unreduced):
             return hooks.evaluate(self, (x,), {"to": to, "mesh": mesh}, False)
         if mesh is None:
@@ -156,7 +153,7 @@ def destination(sharding: Any, ndim: int, what: str = "out_sharding") -> tuple[S
     Raises
     ------
     ValueError
-        There is no current mesh, or the spec is longer than the result has axes.
+        There is no current mesh, it lacks an axis that the spec names, or the spec is longer than the result has axes.
     ShardingTypeError
         The spec names mesh axes that are not explicit.
     TypeError
@@ -180,6 +177,11 @@ def destination(sharding: Any, ndim: int, what: str = "out_sharding") -> tuple[S
         )
     if len(spec) > ndim:
         raise ValueError(f"{what}={spec} has {len(spec)} entries, but the result has {ndim} axes")
+    unknown = [n for n in (*spec.axis_names(), *spec.unreduced, *spec.reduced) if n not in mesh.axis_names]
+    if unknown:
+        raise ValueError(
+            f"{what}={spec}: Resource axis: {unknown[0]} of {spec} is not found in mesh: {mesh.axis_names}; name axes of the mesh"
+        )
     wrong = [n for n in (*spec.axis_names(), *spec.unreduced, *spec.reduced) if n not in mesh.explicit_axes]
     if wrong or not mesh.explicit_axes:
         kinds = ", ".join(f"{n!r}: {t.name}" for n, t in zip(mesh.axis_names, mesh.axis_types, strict=True))

@@ -326,7 +326,10 @@ class Array(Operators):
             raise TypeError("iteration over a 0-d array")
         placement = self._placement
         if placement is not None and len(placement.devices) > 1:
-            return iter([self[index] for index in range(self.aval.shape[0])])
+            spread = self.aval.spread
+            if spread is None or not spread.parts[0]:
+                return iter([self[index] for index in range(self.aval.shape[0])])
+            placement = None  # no row can lie so: they are read, and free to go anywhere
         value = self._np
         if value is None:
             value = self._read()

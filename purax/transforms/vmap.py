@@ -22,6 +22,9 @@ from purax.core.stage import StageTrace, recording
 from purax.core.trace import Trace, Tracer, aval_of, bind_in, current
 from purax.core.verify import inner_jaxprs
 from purax.primitives import shape as shapes
+from purax.primitives.resharding import reshard_to
+from purax.sharding.spec import names_of
+from purax.sharding.spread import Spread, uncut
 from purax.transforms.flat import argument_names, check_arrays, like, name_of
 
 __all__ = ["BatchTrace", "batch_flat", "batch_jaxpr", "to_front", "vmap"]
@@ -330,13 +333,24 @@ def vmap(
             return outs
 
         flat.__name__ = name
+        cut = _cut(leaves, dims, names)
+        if cut is not None and spmd_axis_name is not None and names_of(spmd_axis_name) != cut.parts[0]:
+            raise ValueError(
+                f"Only one of spmd_axis_name or arrays sharded on spmd_axis_name can be given to vmap, got spmd_axis_name={spmd_axis_name!r}, "
+                f"and the mapped axis of an argument is cut along {cut.parts[0]}; leave spmd_axis_name out"
+            )
         with opened(VMAP if current.get() is not None else None):
             outs, out_dims = batch_flat(
-                flat, Axis(axis_name, size, spmd_axis_name or _cut(leaves, dims, names)), leaves, dims
+                flat, Axis(axis_name, size, spmd_axis_name or (None if cut is None else cut.parts[0])), leaves, dims
             )
         (out_tree,) = structures
         wanted = [0] * len(outs) if out_axes == 0 else tree.flatten_axes("vmap out_axes", out_tree, out_axes)
-        return out_tree.unflatten([_place(o, d, w, size, name) for o, d, w in zip(outs, out_dims, wanted, strict=True)])
+        placed = [_place(o, d, w, size, name) for o, d, w in zip(outs, out_dims, wanted, strict=True)]
+        if cut is not None and None in out_dims:
+            for i, (d, w) in enumerate(zip(out_dims, wanted, strict=True)):
+                if d is None and w is not None:
+                    placed[i] = _lanes_cut(placed[i], w, cut)
+        return out_tree.unflatten(placed)
 
     mapped = like(mapped, fun, "vmap")
     mapped.__doc__ = (
@@ -360,12 +374,13 @@ def _normal_axis(axis: Any, x: Any, i: int, names: Callable[[], list[str]]) -> i
     return int(axis) % ndim
 
 
-def _cut(leaves: Sequence[Any], dims: Sequence[int | None], names: Callable[[], list[str]]) -> Any:
-    """The explicit mesh axes that the mapped axis is cut along: the same for all arguments whose types tell; None: none."""
+def _cut(leaves: Sequence[Any], dims: Sequence[int | None], names: Callable[[], list[str]]) -> Spread | None:
+    """How the mapped axis is cut along explicit mesh axes: alike for all arguments whose types tell; None: it is not."""
     found: dict[Any, int] = {}
     for i, (x, d) in enumerate(zip(leaves, dims, strict=True)):
         if d is not None and (spread := aval_of(x).spread) is not None:
             found.setdefault(spread.parts[d], i)
+            mesh = spread.mesh
     if len(found) > 1:
         told = ", ".join(f"{names()[i]} of type {aval_of(leaves[i]).str_short()}" for i in found.values())
         raise errors.ShardingTypeError(
@@ -375,7 +390,17 @@ def _cut(leaves: Sequence[Any], dims: Sequence[int | None], names: Callable[[], 
                 "`reshard` one of the arguments",
             )
         )
-    return next(iter(found), None) or None
+    part = next(iter(found), None)
+    return Spread.make(mesh, (part,)) if part else None
+
+
+def _lanes_cut(x: Any, dim: int, cut: Spread) -> Any:
+    """A result of which all lanes are the same, lying as the other results do along the mapped axis."""
+    aval = aval_of(x)
+    spread = uncut(cut.mesh, aval.ndim) if aval.spread is None else aval.spread
+    parts = list(spread.parts)
+    parts[dim] = cut.parts[0]
+    return reshard_to(x, spread.replace(parts))
 
 
 def _mapped_size(
