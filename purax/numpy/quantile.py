@@ -16,8 +16,8 @@ overwrite_input : bool
     NumPy's; True raises ValueError.
 q, method, weights
     As in `quantile`.
-out_sharding : optional
-    Without effect.
+out_sharding : PartitionSpec or NamedSharding, optional
+    How the result lies on explicit mesh axes.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from purax.numpy.elementwise import isnan
 from purax.numpy.indexing import take_along_axis
 from purax.numpy.promotion import as_operand, check_arraylike, convert, promote_dtypes_inexact, refuse, spread
 from purax.numpy.reduction import reduced_axes
+from purax.primitives.resharding import is_explicit, out_sharded
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
@@ -91,7 +92,9 @@ def percentile(
 
     See `purax.numpy.quantile` for the arguments that its functions share.
     """
-    del out_sharding
+    if out_sharding is not None and is_explicit(out_sharding):
+        options = {"overwrite_input": overwrite_input, "method": method, "keepdims": keepdims, "weights": weights}
+        return out_sharded(percentile, out_sharding, a, q, axis, out, **options)
     q = _hundredth("percentile", q)
     return _quantile("percentile", a, q, axis, out, overwrite_input, method, keepdims, weights, skip_nan=False)
 

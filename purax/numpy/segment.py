@@ -23,7 +23,7 @@ from purax.core.trace import Tracer, aval_of
 from purax.numpy.creation import placed
 from purax.primitives import bounds, shape
 from purax.primitives.indexing import ScatterDimensionNumbers, scatter_add, scatter_max, scatter_min, scatter_mul
-from purax.primitives.resharding import is_explicit, out_sharded
+from purax.primitives.resharding import free, is_explicit, out_sharded, reshard_to, summed_later
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
@@ -55,6 +55,10 @@ _MAX = _Kind("segment_max", scatter_max, _lowest, "max")
 _MIN = _Kind("segment_min", scatter_min, _highest, "min")
 
 
+def _parts(x: Any) -> tuple[Any, ...] | None:
+    return None if x.aval.spread is None else x.aval.spread.parts
+
+
 def _reduce(
     kind: _Kind, data: Any, segment_ids: Any, num_segments: Any, indices_are_sorted: bool, unique_indices: bool,
     bucket_size: Any, mode: Any, out_sharding: Any,
@@ -62,6 +66,10 @@ def _reduce(
     pnp, name = hooks.numpy, kind.name
     if out_sharding is not None and is_explicit(out_sharding):
         options = (num_segments, indices_are_sorted, unique_indices, bucket_size, mode, None)
+        if kind is not _SUM and getattr(out_sharding, "spec", out_sharding).unreduced:
+            raise errors.UnreducedError(
+                f"{name}: out_sharding={out_sharding} asks for terms of a sum, and this is no sum; leave `unreduced` out"
+            )
         return out_sharded(functools.partial(_reduce, kind), out_sharding, data, segment_ids, *options)
     data, ids = pnp.asarray(data), pnp.asarray(segment_ids)
     if not dtypes.issubdtype(ids.dtype, np.integer):
@@ -87,6 +95,15 @@ def _reduce(
         scatter_dims_to_operand_dims=(0,),
     )
     start = shape.full((num_segments, *data.shape[ids.ndim :]), kind.identity(data.dtype), data.dtype)
+
+    later = summed_later.get() if kind is _SUM else frozenset()
+    spread = data.aval.spread
+    if later and spread is not None and spread.parts[: ids.ndim] == _parts(ids) and not spread.unreduced:
+        terms = later.intersection(name for part in _parts(ids) for name in part)
+        if terms:
+            to = spread.replace([(), *spread.parts[ids.ndim :]], unreduced=terms)
+            options = (num_segments, indices_are_sorted, unique_indices, None, mode, None)
+            return reshard_to(_reduce(kind, free(data), free(ids), *options), to, None, terms=True)
 
     def reduce(rows: Any, places: Any) -> Any:
         return kind.scatter(

@@ -202,7 +202,7 @@ def _typed(jaxpr: Jaxpr, meshes: Sequence[Mesh], wanted: tuple[Any, ...]) -> tup
     for var, place in zip(jaxpr.outvars, given, strict=True):
         spread = var.aval.spread
         if spread is None:
-            if place is None and explicit.are_all_axes_explicit:
+            if place is None and explicit is meshes[0] and explicit.are_all_axes_explicit:
                 place = placement_of(NamedSharding(explicit, PartitionSpec(*[None] * var.aval.ndim)))
             places.append(place)
         elif not explicit.are_all_axes_explicit:  # the partitioner has its part in it

@@ -12,7 +12,7 @@ from purax import dtypes, errors
 from purax.core.aval import array_aval
 from purax.core.primitive import Primitive, Undefined
 from purax.core.trace import aval_of
-from purax.primitives import elementwise, indexing, operands
+from purax.primitives import elementwise, indexing, operands, resharding
 from purax.primitives import shape as shapes
 
 __all__ = ["RandomAlgorithm", "rng_bit_generator", "rng_bit_generator_p", "rng_uniform", "rng_uniform_p"]
@@ -121,8 +121,8 @@ def rng_bit_generator(
     dtype : dtype
         uint8, uint16, uint32 or uint64.
     algorithm : RandomAlgorithm
-    out_sharding : optional
-        Without effect.
+    out_sharding : PartitionSpec or NamedSharding, optional
+        How the bits lie on explicit mesh axes.
 
     Returns
     -------
@@ -134,11 +134,14 @@ def rng_bit_generator(
     TypeError
         `dtype` is no unsigned integer.
     """
-    del out_sharding
     dtype = dtypes.named(dtype)
     if dtype not in dtypes.UNSIGNED or dtype.itemsize * 8 not in (8, 16, 32, 64):
         raise TypeError(f"rng_bit_generator: unsupported dtype {dtype}")
-    return rng_bit_generator_p.bind(key, shape=shapes.canonical_shape(shape), dtype=dtype, algorithm=int(algorithm))
+    params = {"shape": shapes.canonical_shape(shape), "dtype": dtype, "algorithm": int(algorithm)}
+    state, bits = rng_bit_generator_p.bind(key, **params)
+    if out_sharding is not None and resharding.is_explicit(out_sharding):
+        bits = resharding.reshard_to(bits, *resharding.destination(out_sharding, len(params["shape"])))
+    return state, bits
 
 
 def rng_uniform(a: Any, b: Any, shape: Any) -> Any:

@@ -446,12 +446,27 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
                 "rounded to 16 bits; convert the operand with astype('float32') first"
             )
     later = resharding.summed_later.get()
-    if later and aval.spread is not None and not aval.spread.unreduced:
-        names = later.intersection(name for axis in axes for name in aval.spread.parts[axis])
-        if names:
-            to = rules.without(aval.spread, axes).replace(unreduced=names)
-            return resharding.reshard_to(reduce_sum_p.bind1(resharding.free(operand), axes=axes), to, None, terms=True)
+    if later and aval.spread is not None:
+        return _summed_later(operand, axes, later)
     return reduce_sum_p.bind1(operand, axes=axes)
+
+
+def _summed_later(operand: Any, axes: tuple[int, ...], later: frozenset[str]) -> Any:
+    """The sum, unreduced along those of the mesh axes `later` that the operand is unreduced along, or cut along what is summed."""
+    spread = aval_of(operand).spread
+    names = later.intersection(name for axis in axes for name in spread.parts[axis])
+    known = spread.unreduced & later
+    if not known:
+        operand = resharding.reshard_to(operand, spread.replace(unreduced=frozenset()))
+        if not names:
+            return reduce_sum_p.bind1(operand, axes=axes)
+        to = rules.without(spread, axes).replace(unreduced=names)
+        return resharding.reshard_to(reduce_sum_p.bind1(resharding.free(operand), axes=axes), to, None, terms=True)
+    total = reduce_sum_p.bind1(resharding.reshard_to(operand, spread.replace(unreduced=known)), axes=axes)
+    if names:  # of terms along some axes none are made along others: the sum is taken first
+        whole = aval_of(total).spread.replace(unreduced=frozenset())
+        total = resharding.reshard_to(resharding.reshard_to(total, whole), whole.replace(unreduced=known | names))
+    return total
 
 
 def reduce_prod(operand: Any, axes: Sequence[int]) -> Any:

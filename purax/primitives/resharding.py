@@ -175,6 +175,8 @@ def destination(sharding: Any, ndim: int, what: str = "out_sharding") -> tuple[S
         raise TypeError(
             f"{what} must be a PartitionSpec or a NamedSharding, got {sharding!r} of type {type(sharding).__name__}"
         )
+    if len(spec) > ndim and not any(spec.partitions[ndim:]):
+        spec = PartitionSpec(*spec.partitions[:ndim], unreduced=spec.unreduced, reduced=spec.reduced)
     if len(spec) > ndim:
         raise ValueError(f"{what}={spec} has {len(spec)} entries, but the result has {ndim} axes")
     unknown = [n for n in (*spec.axis_names(), *spec.unreduced, *spec.reduced) if n not in mesh.axis_names]
@@ -233,7 +235,6 @@ def out_sharded(function: Any, out_sharding: Any, *args: Any, **kwargs: Any) -> 
     """
     leaves, treedef = tree.flatten((args, kwargs))
     typed = [i for i, x in enumerate(leaves) if getattr(getattr(x, "aval", None), "spread", None) is not None]
-
     later = out_sharding.spec.unreduced if isinstance(out_sharding, NamedSharding) else out_sharding.unreduced
 
     def compute(*arrays: Any) -> list[Any]:

@@ -197,7 +197,7 @@ class NamedSharding(Sharding):
     Raises
     ------
     ValueError
-        The spec names an axis that the mesh lacks, or one axis twice.
+        The spec names an axis that the mesh lacks, or one axis twice, or leaves to the partitioner what types say.
     """
 
     __slots__ = ("__weakref__", "_hash", "_kind", "mesh", "spec")
@@ -221,6 +221,11 @@ class NamedSharding(Sharding):
                     f"{spec}: only axes of the mesh whose type is Explicit can be unreduced or reduced; {name!r} is not among "
                     f"them, the mesh has the axes {mesh.axis_names} of types {mesh.axis_types}."
                 )
+        if UNCONSTRAINED in spec.partitions and mesh.are_all_axes_explicit:
+            raise ValueError(
+                f"{spec} cannot contain `P.UNCONSTRAINED` when no mesh axis_types are `Auto`: types say how values lie on explicit axes; "
+                "write None, or name an axis."
+            )
         self.mesh, self.spec = mesh, spec
         self._kind = memory_kind if isinstance(mesh, AbstractMesh) else "device"
         self._hash = hash((mesh, spec, self._kind))

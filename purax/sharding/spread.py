@@ -135,9 +135,13 @@ class Spread:
         return "" if not part else f"@{part[0]}" if len(part) == 1 else f"@({','.join(part)})"
 
     def tail(self) -> str:
-        """What follows the shape in the text of a type: `{U:x}`, `{R:x}`, or nothing."""
-        sums = [f"{k}:{','.join(sorted(v))}" for k, v in (("U", self.unreduced), ("R", self.reduced)) if v]
-        return f"{{{';'.join(sums)}}}" if sums else ""
+        """What follows the shape in the text of a type: `{U:x}`, `{R:(x,y)}`, or nothing."""
+        sums = []
+        for kind, names in (("U", self.unreduced), ("R", self.reduced)):
+            if names:
+                told = ",".join(sorted(names))
+                sums.append(f"{kind}:{told if len(names) == 1 else f'({told})'}")
+        return f"{{{', '.join(sums)}}}" if sums else ""
 
     def __repr__(self) -> str:
         return f"Spread({self.spec})"
