@@ -14,6 +14,11 @@ mesh : Mesh, optional
     With the devices, where these are known.
 terms : bool
     The partitioner is about to sum terms of the value.
+
+Returns
+-------
+array
+    Of the shape and dtype of `x`.
 """
 
 from __future__ import annotations
