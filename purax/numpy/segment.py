@@ -99,7 +99,7 @@ def _reduce(
     later = summed_later.get() if kind is _SUM else frozenset()
     spread = data.aval.spread
     if later and spread is not None and spread.parts[: ids.ndim] == _parts(ids) and not spread.unreduced:
-        terms = later.intersection(name for part in _parts(ids) for name in part)
+        terms = later.intersection(name for part in spread.parts[: ids.ndim] for name in part)
         if terms:
             to = spread.replace([(), *spread.parts[ids.ndim :]], unreduced=terms)
             options = (num_segments, indices_are_sorted, unique_indices, None, mode, None)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import math
 import threading
 import time
 import warnings
@@ -173,27 +174,35 @@ def _platform(how: Compilation) -> str:
 
 
 def warn_of_unusable(in_avals: Sequence[Any], out_avals: Sequence[Any], donated: Sequence[bool]) -> None:
-    """Warn of donated inputs whose memory no output can take over: each output of the type of an input takes one.
+    """Warn of donated inputs whose memory no output can take over: each output like an input takes one.
 
     Parameters
     ----------
     in_avals, out_avals : sequence of aval
     donated : sequence of bool
     """
-    free = [a.strip_weak() for a in out_avals]
+    free = list(out_avals)
     useless = []
     for aval, given in zip(in_avals, donated, strict=True):
         if not given:
             continue
-        if aval.strip_weak() in free:
-            free.remove(aval.strip_weak())
-        else:
+        heir = next((a for a in free if a.dtype == aval.dtype and _alike(aval, a)), None)
+        if heir is None:
             useless.append(aval)
+        else:
+            free.remove(heir)
     if useless:
         text = ", ".join(map(repr, useless))
         warnings.warn(
             f"Some donated buffers were not usable: {text}. No output has their shape and dtype.", stacklevel=2
         )
+
+
+def _alike(given: Any, out: Any) -> bool:
+    """Whether the shapes are one, and the pieces on a device of one size as far as types tell."""
+    if given.shape != out.shape or given.spread is None or out.spread is None:
+        return bool(given.shape == out.shape)
+    return math.prod(given.spread.piece(given.shape)) == math.prod(out.spread.piece(out.shape))
 
 
 def compile_jaxpr(jaxpr: Jaxpr, name: str, how: Compilation = DEFAULT) -> Any:

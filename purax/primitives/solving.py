@@ -13,6 +13,7 @@ from purax.core.trace import aval_of
 from purax.lazy import lazy
 from purax.primitives import base, elementwise, factoring, joining, lapack, shape, sorting, stop_gradient
 from purax.primitives.lapack import MatrixFunction
+from purax.sharding import rules
 
 __all__ = ["linear_solve", "triangular_solve", "tridiagonal_solve"]
 
@@ -21,6 +22,8 @@ scipy_linalg = lazy("scipy.linalg", "the reference of a factorization needs SciP
 
 class TriangularSolve(MatrixFunction):
     """Solution x of op(a) x = b (left) or x op(a) = b with a triangular a; linear in b."""
+
+    spread = rules.solved
 
     def infer(self, a: ShapedArray, b: ShapedArray, *, left_side: bool, **params: Any) -> tuple[ShapedArray, ...]:
         """The type of b."""
@@ -112,6 +115,7 @@ class TridiagonalSolve(MatrixFunction):
     """
 
     ranks = (1, 1, 1, 2)
+    spread = rules.solved
 
     def infer(
         self, dl: ShapedArray, d: ShapedArray, du: ShapedArray, b: ShapedArray, *, perturbed: bool
@@ -198,6 +202,7 @@ class FactoredSolve(MatrixFunction):
     """
 
     ranks = (2, 2, 1, 2)
+    spread = rules.solved
 
     def infer(
         self, a: ShapedArray, packed: ShapedArray, permutation: ShapedArray, b: ShapedArray, *, transposed: bool

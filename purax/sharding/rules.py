@@ -47,7 +47,7 @@ from purax.sharding.spread import Spread, uncut
 
 __all__ = [
     "added", "batch_axes", "batched", "broadcast", "changed_sizes", "contracted", "each", "elementwise", "equal", "gathered", "joined", "multiplied", "one_sum", "refuse_sums", "reshaped",
-    "same", "scattered", "without",
+    "same", "scattered", "solved", "without",
 ]  # fmt: skip
 
 _NONE: frozenset[str] = frozenset()
@@ -102,6 +102,19 @@ def batch_axes(primitive: Any, ins: Sequence[Spread], avals: Any, outs: Any, par
     """Operations on the last axes of each operand, `primitive.ranks` of them (2 by default)."""
     ranks = getattr(primitive, "ranks", None) or [2] * len(ins)
     return batched(primitive.name, ins, ranks, outs)
+
+
+def solved(primitive: Any, ins: Sequence[Spread], avals: Any, outs: Any, params: Any) -> list[Spread]:
+    """Solutions of linear systems for the columns of the last operand, which lie as they did."""
+    *matrices, right = ins
+    axis = len(right.parts) - (1 if params.get("left_side", True) else 2)
+    part = right.parts[axis]
+    ranks = getattr(primitive, "ranks", None) or [2] * len(ins)
+    if not part:
+        return batched(primitive.name, ins, ranks, outs)
+    own = [() if i == axis else p for i, p in enumerate(right.parts)]
+    (found,) = batched(primitive.name, [*matrices, right.replace(own)], ranks, outs)
+    return [found.replace([part if i == axis else p for i, p in enumerate(found.parts)])]
 
 
 def joined(ins: Sequence[Spread], shapes: Sequence[Sequence[int]]) -> Spread:

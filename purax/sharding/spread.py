@@ -84,6 +84,12 @@ class Spread:
         """Whether each device has the whole value."""
         return not (any(self.parts) or self.unreduced)
 
+    def piece(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of what one device has of a value of this shape."""
+        sizes = self.mesh.shape
+        cuts = zip(shape, self.parts, strict=True)
+        return tuple([size // math.prod([sizes[name] for name in part]) for size, part in cuts])
+
     def check(self, shape: Sequence[int]) -> None:
         """Check that the axes of a value of this shape can be cut so.
 
