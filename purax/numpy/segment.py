@@ -103,7 +103,7 @@ def _reduce(
         if terms:
             to = spread.replace([(), *spread.parts[ids.ndim :]], unreduced=terms)
             options = (num_segments, indices_are_sorted, unique_indices, None, mode, None)
-            return reshard_to(_reduce(kind, free(data), free(ids), *options), to, None, terms=True)
+            return reshard_to(_reduce(kind, free(data), free(ids), *options), to)
 
     def reduce(rows: Any, places: Any) -> Any:
         return kind.scatter(

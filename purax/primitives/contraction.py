@@ -214,20 +214,30 @@ class DotGeneral(Primitive):
         self, cotangents: Any, operands: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any
     ) -> Any:
         """The product of the cotangent with the other operand, in natural form."""
+        return self._transposed(self, cotangents, operands, dimension_numbers, precision)
+
+    def transpose_terms(self, cotangents: Any, operands: Any, **params: Any) -> Any:
+        """The same, where the sums over devices that it takes are left open."""
+        return self._transposed(
+            dot_general_terms_p, cotangents, operands, params["dimension_numbers"], params["precision"]
+        )
+
+    def _transposed(self, product: Any, cotangents: Any, operands: Any, dimension_numbers: Any, precision: Any) -> Any:
         (ct,), (lhs, rhs) = cotangents, operands
         if ct is None:
             return None, None
         (lc, rc), (lb, rb) = dimension_numbers
         if base.is_linear(lhs):
             rows = len(_kept(lhs.aval.ndim, lc, lb))
-            return self._cotangent(ct, lhs.aval, rhs, (lc, lb), (rc, rb), len(lb) + rows, precision), None
+            return self._cotangent(product, ct, lhs.aval, rhs, (lc, lb), (rc, rb), len(lb) + rows, precision), None
         columns = len(_kept(rhs.aval.ndim, rc, rb))
         first = len(lb) + len(_kept(aval_of(lhs).ndim, lc, lb))
         flipped = None if precision is None else (precision[1], precision[0])
-        return None, self._cotangent(ct, rhs.aval, lhs, (rc, rb), (lc, lb), first, flipped, columns)
+        return None, self._cotangent(product, ct, rhs.aval, lhs, (rc, rb), (lc, lb), first, flipped, columns)
 
     def _cotangent(
         self,
+        product: Any,
         ct: Any,
         aval: ShapedArray,
         other: Any,
@@ -260,12 +270,12 @@ class DotGeneral(Primitive):
         if kept and (*batch, *by_other, *kept) == tuple(range(aval.ndim)):
             flipped = None if precision is None else (precision[1], precision[0])
             params["precision"] = flipped
-            result = self.bind1(
+            result = product.bind1(
                 other, ct, dimension_numbers=((other_kept, ct_other), (other_batch, batch_axes)), **params
             )
             order: tuple[int, ...] = (*batch, *by_other, *kept)
         else:
-            result = self.bind1(
+            result = product.bind1(
                 ct, other, dimension_numbers=((ct_other, other_kept), (batch_axes, other_batch)), **params
             )
             order = (*batch, *kept, *by_other)
@@ -318,6 +328,31 @@ class DotGeneral(Primitive):
         return [b.reshape(b.convert(b.emit(text, aval), out.dtype), out.shape)]
 
 
+class DotGeneralTerms(DotGeneral):
+    """The same, unreduced along the mesh axes that the contracted axes of both operands are cut along."""
+
+    terms = True
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As of the product; along the mesh axes of contracted axes each device has a term of the sum."""
+        rules.refuse_sums(self.name, ins)
+        (lc, rc), _ = params["dimension_numbers"]
+        left, right = ins
+        cut = [left.parts[i] for i in lc]
+        if cut != [right.parts[i] for i in rc]:
+            raise errors.ShardingTypeError(f"contracted axes must be cut alike, got {left.spec} and {right.spec}")
+        plain = [
+            s.replace([() if i in axes else part for i, part in enumerate(s.parts)])
+            for s, axes in ((left, lc), (right, rc))
+        ]
+        names = frozenset(name for part in cut for name in part)
+        return [rules.contracted(plain, params["dimension_numbers"]).replace(unreduced=names)]
+
+    def transpose(self, cotangents: Any, operands: Any, **params: Any) -> Any:
+        """That of the product: its cotangent is whole."""
+        return dot_general_p.transpose(cotangents, operands, **params)
+
+
 def merge_axes(b: Any, lhs: Any, rhs: Any, contracting: Any, batch: Any) -> Any:
     """Merge neighbouring axes that play the same part in both operands; returns the operands and their new numbers.
 
@@ -352,6 +387,7 @@ def _merge(b: Any, x: Any, contracting: Sequence[int], batch: Sequence[int]) -> 
 
 
 dot_general_p = DotGeneral("dot_general")
+dot_general_terms_p = DotGeneralTerms("dot_general_terms")
 
 
 # --- functions ----------------------------------------------------------------------------------------------------------------
@@ -397,44 +433,32 @@ def dot_general(
         return resharding.out_sharded(
             dot_general, out_sharding, lhs, rhs, dimension_numbers, precision, preferred_element_type
         )
-    if resharding.summed_later.get():
-        value = _summed_later(lhs, rhs, dimension_numbers, precision, preferred_element_type)
-        if value is not None:
-            return value
     algorithm = dot_algorithm.named(config.default_matmul_precision if precision is None else precision)
     if algorithm is not None:
         return dot_algorithm.dot_general(lhs, rhs, dimension_numbers, algorithm, preferred_element_type)
     (lc, rc), (lb, rb) = dimension_numbers
-    return dot_general_p.bind1(
-        lhs, rhs,
-        dimension_numbers=((_ints(lc), _ints(rc)), (_ints(lb), _ints(rb))),
-        precision=canonical_precision(precision),
-        preferred_element_type=None if preferred_element_type is None else dtypes.named(preferred_element_type),
-    )  # fmt: skip
+    params = {
+        "dimension_numbers": ((_ints(lc), _ints(rc)), (_ints(lb), _ints(rb))),
+        "precision": canonical_precision(precision),
+        "preferred_element_type": None if preferred_element_type is None else dtypes.named(preferred_element_type),
+    }
+    if resharding.summed_later.get():
+        value = _summed_later(lhs, rhs, params)
+        if value is not None:
+            return value
+    return dot_general_p.bind1(lhs, rhs, **params)
 
 
-def _summed_later(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any, preferred_element_type: Any) -> Any:
+def _summed_later(lhs: Any, rhs: Any, params: dict[str, Any]) -> Any:
     """The product, unreduced along the mesh axes that the contracted axes of both operands are cut along; None where they are not."""
-    (lc, rc), _ = dimension_numbers
+    (lc, rc), _ = params["dimension_numbers"]
     left, right = aval_of(lhs).spread, aval_of(rhs).spread
     if left is None or right is None:
         return None
     cut = [left.parts[i] for i in lc]
-    names = frozenset(name for part in cut for name in part)
-    if not names or cut != [right.parts[i] for i in rc]:
+    if not any(cut) or cut != [right.parts[i] for i in rc]:
         return None
-    plain = [
-        s.replace([() if i in axes else part for i, part in enumerate(s.parts)])
-        for s, axes in ((left, lc), (right, rc))
-    ]
-    to = rules.contracted(plain, dimension_numbers).replace(unreduced=names)
-    token = resharding.summed_later.set(frozenset())
-    try:
-        left, right = resharding.free(lhs), resharding.free(rhs)
-        value = dot_general(left, right, dimension_numbers, precision, preferred_element_type)
-    finally:
-        resharding.summed_later.reset(token)
-    return resharding.reshard_to(value, to, None, terms=True)
+    return dot_general_terms_p.bind1(lhs, rhs, **params)
 
 
 def dot(

@@ -210,6 +210,20 @@ class ReduceSum(Reduction):
         return (None if ct is None else expand(ct, operand.aval.shape, axes),)
 
 
+class ReduceSumTerms(ReduceSum):
+    """The same, unreduced along the mesh axes that the summed axes are cut along."""
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """As of the sum; along the mesh axes of summed axes each device has a term."""
+        rules.refuse_sums(self.name, ins)
+        (s,), axes = ins, params["axes"]
+        return [rules.without(s, axes).replace(unreduced=frozenset(name for axis in axes for name in s.parts[axis]))]
+
+    def transpose(self, cotangents: Any, operands: Any, **params: Any) -> Any:
+        """That of the sum: its cotangent is whole."""
+        return reduce_sum_p.transpose(cotangents, operands, **params)
+
+
 class ReduceProd(Reduction):
     """Product. The derivative multiplies the other elements pairwise in a tree: right at zeros, in any order."""
 
@@ -401,6 +415,7 @@ class ArgMin(ArgExtremum):
 
 
 reduce_sum_p = ReduceSum("reduce_sum")
+reduce_sum_terms_p = ReduceSumTerms("reduce_sum_terms")
 reduce_prod_p = ReduceProd("reduce_prod")
 reduce_max_p = ReduceMax("reduce_max")
 reduce_min_p = ReduceMin("reduce_min")
@@ -458,10 +473,7 @@ def _summed_later(operand: Any, axes: tuple[int, ...], later: frozenset[str]) ->
     known = spread.unreduced & later
     if not known:
         operand = resharding.reshard_to(operand, spread.replace(unreduced=frozenset()))
-        if not names:
-            return reduce_sum_p.bind1(operand, axes=axes)
-        to = rules.without(spread, axes).replace(unreduced=names)
-        return resharding.reshard_to(reduce_sum_p.bind1(resharding.free(operand), axes=axes), to, None, terms=True)
+        return (reduce_sum_terms_p if names else reduce_sum_p).bind1(operand, axes=axes)
     total = reduce_sum_p.bind1(resharding.reshard_to(operand, spread.replace(unreduced=known)), axes=axes)
     if names:  # of terms along some axes none are made along others: the sum is taken first
         whole = aval_of(total).spread.replace(unreduced=frozenset())

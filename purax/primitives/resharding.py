@@ -12,8 +12,6 @@ x : array
 to : Spread or None
 mesh : Mesh, optional
     With the devices, where these are known.
-terms : bool
-    The partitioner is about to sum terms of the value.
 
 Returns
 -------
@@ -76,8 +74,13 @@ class Reshard(Primitive):
         x = x if type(x) is Array else device_put(x)
         if to is None:
             place, mesh = x._placement, params["mesh"]
-            if mesh is not None and place is not None and type(place.sharding) is NamedSharding:
-                place = placement_of(place.sharding.update(mesh=mesh))
+            if (
+                mesh is not None
+                and place is not None
+                and type(place.sharding) is NamedSharding
+                and not place.sharding.unreduced
+            ):
+                place = placement_of(NamedSharding(mesh, PartitionSpec(*place.sharding.spec)))
             return (wrap_placed(x.aval.with_spread(None), x.buffer, place),)
         if to is x.aval.spread:
             return (x,)
@@ -97,8 +100,7 @@ class Reshard(Primitive):
         return (out,), (None if tangents[0] is None else self.bind1(tangents[0], **params),)
 
     def transpose(self, cotangents: Any, operands: Any, **params: Any) -> Any:
-        spread = operands[0].aval.spread
-        return (self.bind1(cotangents[0], to=None if spread is None else spread.dual(), mesh=params["mesh"]),)
+        return (reshard_to(cotangents[0], dual(operands[0].aval), params["mesh"]),)
 
     def batch(self, axis: Any, operands: Any, dims: Any, *, to: Spread | None, mesh: Mesh | None) -> Any:
         (dim,) = dims
@@ -123,16 +125,12 @@ def free(x: Any) -> Any:
     return x if aval_of(x).spread is None else reshard_p.bind1(x, to=None, mesh=None)
 
 
-def reshard_to(x: Any, to: Spread | None, mesh: Mesh | None = None, terms: bool = False) -> Any:
-    """The value with this spread.
-
-    Where it is to be unreduced, one device has it and the others have zeros; with `terms`, the partitioner is about to sum terms of
-    it, and leaves them as they are.
-    """
+def reshard_to(x: Any, to: Spread | None, mesh: Mesh | None = None) -> Any:
+    """The value with this spread; where it is to be unreduced, one device has it and the others have zeros."""
     aval = aval_of(x)
     if aval.spread is to:
         return x
-    if to is not None and to.unreduced and aval.spread is None and not terms:
+    if to is not None and to.unreduced and aval.spread is None:
         # Told of the sum only, XLA would take what each device has for a term of it (jaxlib 0.10.2): first it is whole everywhere.
         x = reshard_p.bind1(x, to=uncut(to.mesh, aval.ndim), mesh=mesh)
     return reshard_p.bind1(x, to=to, mesh=mesh)
@@ -284,28 +282,41 @@ def settle(primitive: Any, cotangents: Sequence[Any], operands: Sequence[Any], p
     list of arrays or None
         One per operand, which lies as cotangents of the operand do.
     """
-    results = None
-    if primitive.types_spread:
-        results = primitive.transpose(cotangents, operands, **params)
-    elif any(c is not None and _is_term(c) for c in cotangents):
-        try:  # the terms of a sum go through what is linear: to let go of them here would take the sum
-            results = primitive.transpose(cotangents, operands, **params)
-        except errors.ShardingTypeError:
-            pass
+    rule = None
+    if primitive.types_spread or any(c is not None and _is_term(c) for c in cotangents):
+        rule = (
+            primitive.transpose
+        )  # terms of a sum go through what is linear: to let go of them here would take the sum
+    elif _leaves_terms(primitive, cotangents, operands):
+        rule = primitive.transpose_terms
+    try:
+        results = None if rule is None else rule(cotangents, operands, **params)
+    except errors.ShardingTypeError:
+        if primitive.types_spread:
+            raise
+        results = None
     if results is None:
         plain = [None if c is None else free(c) for c in cotangents]
         given = [Linear(x.aval.with_spread(None)) if type(x) is Linear else free(x) for x in operands]
         results = primitive.transpose(tuple(plain), tuple(given), **params)
-    terms = primitive.name == "dot_general" and [_names(x) for x in (*cotangents, *operands)]
-    settled = []
-    for i, (c, x) in enumerate(zip(results, operands, strict=True)):
-        if c is not None:
-            to = dual(x.aval if isinstance(x, Linear) else aval_of(x))
-            # a product of two values that are cut along an axis which the result is not cut along is a sum over that axis
-            own = terms and to is not None and all(to.unreduced <= n for n in (terms[0], terms[2 - i]))
-            c = reshard_to(c, to, None, bool(own))
-        settled.append(c)
-    return settled
+    return [
+        None if c is None else reshard_to(c, dual(x.aval if isinstance(x, Linear) else aval_of(x)))
+        for c, x in zip(results, operands, strict=True)
+    ]
+
+
+def _leaves_terms(primitive: Any, cotangents: Sequence[Any], operands: Sequence[Any]) -> bool:
+    """Whether the cotangent of an operand of a product is a sum over devices which the operand's type leaves open.
+
+    It is, along a mesh axis that both its factors are cut along.
+    """
+    if not hasattr(primitive, "transpose_terms"):
+        return False
+    for i, x in enumerate(operands):
+        to = dual(x.aval) if type(x) is Linear else None
+        if to is not None and to.unreduced:
+            return to.unreduced <= _names(cotangents[0]) & _names(operands[1 - i])
+    return False
 
 
 def _names(x: Any) -> set[str]:

@@ -72,6 +72,8 @@ WITHOUT_SAMPLES: dict[str, str] = dict.fromkeys(
     "name": "means something to checkpoint policies only",
     "platform_index": "its value is known when a program is compiled, see tests/control/test_branch.py",
     "reshard": "means something on a mesh only, see tests/control/test_explicit.py",
+    "dot_general_terms": "differs from dot_general on a mesh only, see tests/control/test_explicit.py",
+    "reduce_sum_terms": "differs from reduce_sum on a mesh only, see tests/control/test_explicit.py",
     "rng_bit_generator": "its bits are the platform's choice",
     "rng_uniform": "its numbers are the platform's choice",
     "shard_alike": "means something on a mesh only, see tests/control/test_abstract_mesh.py",
