@@ -473,7 +473,10 @@ def _summed_later(operand: Any, axes: tuple[int, ...], later: frozenset[str]) ->
     known = spread.unreduced & later
     if not known:
         operand = resharding.reshard_to(operand, spread.replace(unreduced=frozenset()))
-        return (reduce_sum_terms_p if names else reduce_sum_p).bind1(operand, axes=axes)
+        if not names:
+            return reduce_sum_p.bind1(operand, axes=axes)
+        total = reduce_sum_terms_p.bind1(operand, axes=axes)
+        return resharding.reshard_to(total, aval_of(total).spread.replace(unreduced=names))
     total = reduce_sum_p.bind1(resharding.reshard_to(operand, spread.replace(unreduced=known)), axes=axes)
     if names:  # of terms along some axes none are made along others: the sum is taken first
         whole = aval_of(total).spread.replace(unreduced=frozenset())
