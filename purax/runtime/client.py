@@ -491,7 +491,7 @@ def make_mesh(
     axis_names : sequence of str
         Name of each axis.
     axis_types : sequence of AxisType, optional
-        All explicit by default: types of values say how they lie (see `purax.sharding.reshard`).
+        One for each axis. All explicit by default: types of values say how they lie (see `purax.sharding.reshard`).
     devices : sequence of Device, optional
         The devices to use.
 
@@ -502,7 +502,7 @@ def make_mesh(
     Raises
     ------
     ValueError
-        There are fewer devices than the mesh has places.
+        There are fewer devices than the mesh has places, or not one name and one type for each axis.
     """
     needed = int(np.prod(axis_shapes, dtype=np.int64))
     chosen = list(backend().devices if devices is None else devices)
@@ -515,9 +515,7 @@ def make_mesh(
         )
     grid = np.empty(needed, dtype=object)
     grid[:] = chosen[:needed]
-    types = AxisType.Explicit if axis_types is None else axis_types
-    if isinstance(types, AxisType):
-        types = (types,) * len(tuple(axis_shapes))
+    types = (AxisType.Explicit,) * len(tuple(axis_shapes)) if axis_types is None else axis_types
     return Mesh(grid.reshape(tuple(axis_shapes)), axis_names, types)
 
 

@@ -594,3 +594,15 @@ def test_gradients_of_reduced_values_through_what_the_partitioner_decides(mesh, 
     with purax.set_mesh(None):
         want = purax.grad(loss)(pnp.asarray(A))
     np.testing.assert_allclose(whole(gradient), want, rtol=1e-5, atol=1e-5)
+
+
+def test_type_like_a_traced_value_says_how_it_lies(mesh):
+    @purax.jit
+    def ones(x):
+        like = purax.ShapeDtypeStruct.like(x)
+        assert like.sharding.spec == P("x", None)
+        return pnp.ones(like.shape, like.dtype, out_sharding=like.sharding)
+
+    assert purax.typeof(ones(cut(A, "x"))).sharding.spec == P("x", None)
+    assert purax.ShapeDtypeStruct.like(pnp.ones(3)).sharding is None
+    assert purax.ShapeDtypeStruct.like(cut(A, "x")).sharding == NamedSharding(purax.sharding.get_mesh(), P("x"))

@@ -10,7 +10,7 @@ import pytest
 import purax
 from purax import config, contexts, errors
 from purax.runtime import client
-from purax.sharding import Mesh, SingleDeviceSharding
+from purax.sharding import AxisType, Mesh, SingleDeviceSharding
 
 # Loads the layers below without the front door, so that nothing else runs in the other process.
 BARE = "import sys, types; m = types.ModuleType('purax'); m.__path__ = sys.argv[1:]; sys.modules['purax'] = m\n"
@@ -135,6 +135,8 @@ def test_a_mesh_of_the_first_devices():
     assert client.make_mesh((2,), ("x",), devices=client.devices()[4:]).device_ids.tolist() == [4, 5]
     with pytest.raises(ValueError, match="needs 16 devices, and there are 8"):
         client.make_mesh((16,), ("x",))
+    with pytest.raises(ValueError, match="needs one axis type for each"):
+        client.make_mesh((2, 2), ("x", "y"), axis_types=AxisType.Auto)
 
 
 def test_a_platform_that_is_not_in_use_is_told():
