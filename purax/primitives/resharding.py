@@ -121,12 +121,12 @@ summed_later: ContextVar[frozenset[str]] = ContextVar("summed_later", default=fr
 
 
 def free(x: Any) -> Any:
-    """The value, left to the partitioner."""
+    """The value, of its shape and dtype, left to the partitioner."""
     return x if aval_of(x).spread is None else reshard_p.bind1(x, to=None, mesh=None)
 
 
 def reshard_to(x: Any, to: Spread | None, mesh: Mesh | None = None) -> Any:
-    """The value with this spread; where it is to be unreduced, one device has it and the others have zeros."""
+    """The value, of its shape and dtype, with this spread; to be unreduced, one device has it and the others have zeros."""
     aval = aval_of(x)
     if aval.spread is to:
         return x
