@@ -26,7 +26,9 @@ from purax.runtime.array import Array
 from purax.runtime.callback import HostFunction
 from purax.runtime.tensor import PACKED, wider
 from purax.runtime.transfer import put
+from purax.sharding import rules
 from purax.sharding.mesh import OneDevice
+from purax.sharding.spread import uncut
 
 __all__ = ["debug_callback_p", "io_callback", "io_callback_p", "pure_callback", "pure_callback_p"]
 
@@ -49,6 +51,15 @@ class HostCall(Primitive):
     partitioned : bool
         Each device of such a program calls with its own piece.
     """
+
+    def spread(self, ins: Any, avals: Any, outs: Any, params: Any) -> Any:
+        """The function gets whole arrays, and gives such."""
+        rules.refuse_sums(self.name, ins)
+        if params["partitioned"] and not all(s.uncut() for s in ins):
+            raise errors.ShardingTypeError(
+                "the types of results of a function that each device calls with its piece are not known"
+            )
+        return [uncut(ins[0].mesh, out.ndim) for out in outs]
 
     def infer(self, *avals: Any, results: Any, **_: Any) -> Any:
         """The promised types."""

@@ -401,8 +401,8 @@ def converted(values: Any, aval: Any) -> Any:
     """
     check_arraylike("scatter", values)
     dtype = aval.dtype
-    if type(values) is bool and dtypes.is_bool(dtype):
-        return shapes.scalar(values, dtype)
+    if type(values) is bool and not dtypes.is_key(dtype):
+        return shapes.scalar(values if dtypes.is_bool(dtype) else int(values), dtype)
     if isinstance(values, (int, float, complex)) and not isinstance(values, (bool, np.generic)):
         return _converted_scalar(values, dtype, aval)
     given = aval_of(values)

@@ -210,7 +210,9 @@ def _typed(jaxpr: Jaxpr, meshes: Sequence[Mesh], wanted: tuple[Any, ...]) -> tup
         elif place is None or spread_of(place.sharding, var.aval.ndim) is not spread:
             mesh = next((m for m in meshes if m.abstract_mesh == spread.mesh), explicit)
             if mesh.shape_tuple != spread.mesh.shape_tuple and mesh.size == spread.mesh.size:  # of `use_abstract_mesh`
-                mesh = Mesh(mesh.devices.reshape(spread.mesh.axis_sizes), spread.mesh.axis_names, spread.mesh.axis_types)
+                mesh = Mesh(
+                    mesh.devices.reshape(spread.mesh.axis_sizes), spread.mesh.axis_names, spread.mesh.axis_types
+                )
             places.append(placement_of(NamedSharding(mesh, spread.spec)))
         else:
             places.append(place)

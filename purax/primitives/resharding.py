@@ -174,6 +174,10 @@ def destination(sharding: Any, ndim: int, what: str = "out_sharding") -> tuple[S
             )
     elif isinstance(sharding, NamedSharding):
         spec, mesh = sharding.spec, sharding.mesh.abstract_mesh
+        if sharding.memory_kind not in (None, "device"):
+            raise ValueError(
+                f"{what}: a sharding with memory_kind is not allowed, got {sharding}; types do not say in which memory values lie: leave it out"
+            )
     else:
         raise TypeError(
             f"{what} must be a PartitionSpec or a NamedSharding, got {sharding!r} of type {type(sharding).__name__}"

@@ -140,6 +140,10 @@ ROWS = {
     "sort": (lambda a: pnp.sort(a, 1), (A,), (X_,), "float32[8@x,4]"),
     "systems": (lambda w, b: pnp.linalg.solve(w, b), (W, B), ((None, None), _Y), "float32[4,6@y]"),
     "triangular": (lambda w, a: lax.linalg.triangular_solve(w, a, lower=True), (W, A), ((None, None), X_), "float32[8@x,4]"),
+    "callback": (
+        lambda a: purax.pure_callback(lambda x: np.asarray(x) * 2, purax.ShapeDtypeStruct((8, 4), np.float32), a), (A,), (XY,),
+        "float32[8,4]",
+    ),
     "percentile": (lambda a: pnp.percentile(a, 50.0, axis=0, out_sharding=to()), (A,), (X_,), "float32[4]"),
     "segments": (lambda a, i: purax.ops.segment_sum(a, i, 4, out_sharding=to()), (A, IDS), (X_, ("x",)), "float32[4,4]"),
     "concatenate": (lambda a, c: pnp.concatenate([a, c], 1), (A, C), (X_, X_), "float32[8@x,8]"),
@@ -262,6 +266,8 @@ def test_errors_say_the_types_and_what_to_write(mesh):
         reshard(A, P("z"))
     with pytest.raises(errors.ShardingTypeError, match="4 pieces"):
         purax.jit(lambda a: reshard(a, P("x")))(np.ones((3, 3), np.float32))
+    with pytest.raises(ValueError, match="memory_kind is not allowed"):
+        pnp.zeros(8, out_sharding=NamedSharding(mesh.abstract_mesh, P("x"), memory_kind="pinned_host"))
     with pytest.raises(ValueError, match="3 entries"):
         reshard(A, P(None, None, "x"))
     assert typed(reshard(A, P("x", None, None))) == "float32[8@x,4]"
@@ -453,6 +459,29 @@ def test_arrays_are_read_copied_and_kept(mesh):
     check(rows[0] + rows[1], A[0] + A[1])
     assert a.tolist() == A.tolist() and float(a[:, :2].sum()) == pytest.approx(float(A[:, :2].sum()), rel=1e-5)
     assert typed(a + np.ones((8, 4), np.float32)) == typed(np.float32(2) * a) == "float32[8@x,4@y]"
+
+
+def test_axes_change_their_names(mesh):
+    @purax.jit
+    def fun(a):
+        with purax.sharding.use_abstract_mesh(mesh.abstract_mesh.update(axis_sizes=(8, 1), axis_names=("a", "b"))):
+            return reshard(pnp.sin(a), P(("a", "b"), None)) * 2
+
+    out = fun(cut(A, "x", "y"))
+    assert typed(out) == "float32[8@(a,b),4]"
+    check(out, np.sin(A) * 2)
+
+
+def test_a_mesh_with_automatic_axes_beside():
+    mesh = Mesh(np.array(purax.devices()[:8]).reshape(4, 2), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Auto))
+    want = purax.grad(loss)(pnp.asarray(W), pnp.asarray(A))
+    with purax.set_mesh(mesh):
+        w, a = cut(W, None, "y"), cut(A, "x", None)
+        assert typed(w) == "float32[4,4]" and typed(a) == "float32[8@x,4]"
+        for fun in (purax.grad(loss), purax.jit(purax.grad(loss))):
+            found = fun(w, a)
+            assert typed(found) == "float32[4,4]"
+            check(found, want)
 
 
 def test_exported_functions_keep_their_types(mesh):

@@ -152,3 +152,10 @@ def test_no_function_of_one_array_promotes_where_promotion_is_strict(name, dtype
         return  # not a function of this dtype
     with purax.numpy_dtype_promotion("strict"):
         assert purax.eval_shape(function, *arguments) == want
+
+
+def test_a_python_bool_is_written_into_numbers_under_strict_promotion_too():
+    with purax.numpy_dtype_promotion("strict"):
+        found = pnp.arange(3).at[1].set(True)
+    assert found.tolist() == [0, 1, 2] and found.dtype == np.int32
+    assert pnp.zeros(2).at[0].add(True).tolist() == [1.0, 0.0]
