@@ -473,7 +473,17 @@ def _summed_later(operand: Any, axes: tuple[int, ...], later: frozenset[str]) ->
     known = spread.unreduced & later
     if not known:
         operand = resharding.reshard_to(operand, spread.replace(unreduced=frozenset()))
-        return (reduce_sum_terms_p if names else reduce_sum_p).bind1(operand, axes=axes)
+        if not names:
+            return reduce_sum_p.bind1(operand, axes=axes)
+        now = tuple([axis for axis in axes if spread.parts[axis] and not later.intersection(spread.parts[axis])])
+        if now:  # along these the sum is taken
+            operand = reduce_sum_p.bind1(operand, axes=now)
+            axes = tuple([axis - sum(n < axis for n in now) for axis in axes if axis not in now])
+        spread = aval_of(operand).spread
+        own = [
+            tuple([n for n in part if i not in axes or n in later]) for i, part in enumerate(spread.parts)
+        ]  # an axis that is cut along others, too
+        return reduce_sum_terms_p.bind1(resharding.reshard_to(operand, spread.replace(own)), axes=axes)
     total = reduce_sum_p.bind1(resharding.reshard_to(operand, spread.replace(unreduced=known)), axes=axes)
     if names:  # of terms along some axes none are made along others: the sum is taken first
         whole = aval_of(total).spread.replace(unreduced=frozenset())
