@@ -343,6 +343,10 @@ def test_terms_of_sums(mesh):
     total = lax.reduce_sum(out, axes=(0,), out_sharding=P(unreduced={"x", "y"}))
     assert typed(total) == "float32[4]{U:(x,y)}"
     check(total, (A @ W).sum(0))
+    for one in (a, cut(A, ("x", "y"), None)):  # along y the sum is taken
+        total = lax.reduce_sum(one, axes=(0, 1), out_sharding=P(unreduced={"x"}))
+        assert typed(total) == "float32[]{U:x}"
+        check(total, A.sum())
     rows = purax.ops.segment_sum(a, cut(IDS, "x"), 4, out_sharding=P(None, "y", unreduced={"x"}))
     assert typed(rows) == "float32[4,4@y]{U:x}"
     check(rows, np.stack([A[i == IDS].sum(0) for i in range(4)]))
