@@ -26,7 +26,7 @@ from purax.core.primitive import Primitive
 from purax.core.stage import StageTrace, recording
 from purax.core.trace import Tracer, aval_of, current
 from purax.lowering.manual import manual_computation
-from purax.primitives import collective, elementwise, shape
+from purax.primitives import collective, elementwise, joining, reduction, resharding, shape
 from purax.primitives.base import is_linear
 from purax.sharding import (
     AbstractMesh,
@@ -454,9 +454,10 @@ def shard_map(
         Takes pieces of arrays, may use collectives (`purax.lax.psum`) over the axes of the mesh, returns pieces.
     out_specs : pytree prefix of PartitionSpec
         How the results are put together: an array axis with a mesh axis is the pieces one after the other. Without, all devices
-        must hold the same.
+        must hold the same. Along `unreduced` axes they are terms of a sum that is left open.
     in_specs : tuple, pytree prefix of PartitionSpec or None
-        How the arguments are cut into pieces; leaves with None are passed on as they are. Default: as they lie.
+        How the arguments are cut into pieces; leaves with None are passed on as they are. Default: as they lie. Along `unreduced`
+        axes each device gets a term of the sum.
     mesh : Mesh, optional
         Default: the current mesh.
     axis_names : set of str, optional
@@ -507,34 +508,45 @@ def shard_map(
             found = tree.flatten_axes("shard_map in_specs", in_tree, tuple(wanted))
             fixed = {i: x for i, (x, s) in enumerate(zip(leaves, found, strict=True)) if s is None}
             specs = checked_specs("in_specs", [s for s in found if s is not None], grid, axes)
-        names = lambda: [n for i, n in enumerate(argument_names(f, args)) if i not in fixed]
+        names: Callable[[], list[str]] = lambda: [n for i, n in enumerate(argument_names(f, args)) if i not in fixed]
         refs.check_distinct(f"shard_map({name})", leaves, lambda: argument_names(f, args))
         leaves = [x for i, x in enumerate(leaves) if i not in fixed]
         touched = pieces.Pieces(leaves, specs, axes)
         leaves = pieces.values_of(leaves)
         check_arrays(f"shard_map({name})", leaves, names)
         _check_cuts(name, leaves, specs, grid, names)
+        opened = [i for i, spec in enumerate(specs) if spec.unreduced]
+        for i in opened:
+            if i in touched.places:
+                raise ValueError(
+                    f"shard_map({name}): argument {names()[i]} is a reference, and {specs[i]} leaves a sum open; it must have a value"
+                )
+            leaves[i], specs[i] = _stack_of_terms(leaves[i], specs[i], grid)
         avals = [local_aval(aval_of(x), s, grid, axes) for x, s in zip(leaves, specs, strict=True)]
 
+        late = isinstance(out_specs, _Late)
         out_tree: Any = None
+        given_specs: list[PartitionSpec] = []
 
         def local(*own: Any) -> list[Any]:
-            nonlocal out_tree
+            nonlocal out_tree, given_specs
+            own = tuple([x[0] if i in opened else x for i, x in enumerate(own)])
             rest = iter(touched.opened(own))
             inner = in_tree.unflatten([fixed[i] if i in fixed else next(rest) for i in range(in_tree.num_leaves)])
             outs, out_tree = tree.flatten(f(*inner))
+            found = out_specs.specs(out_tree) if late else tree.flatten_axes("shard_map out_specs", out_tree, out_specs)
+            given_specs = checked_specs("out_specs", found, grid, axes)
+            outs = [
+                shape.expand_dims(x, (0,)) if spec.unreduced else x for x, spec in zip(outs, given_specs, strict=True)
+            ]
             return [*outs, *touched.last()]
 
         flat_tree = tree.structure(tuple(range(len(leaves))))
         with region(grid, axes, lanes=not checked), use_abstract_mesh(inner_mesh(grid, axes)):
             jaxpr, consts, _, cells = stage_touching(local, flat_tree, avals, name, "shard_map")
-        late = isinstance(out_specs, _Late)
-        given_specs = (
-            out_specs.specs(out_tree) if late else tree.flatten_axes("shard_map out_specs", out_tree, out_specs)
-        )
         whole = [_WHOLE] * len(cells)  # what references hold is whole on each device, before and afterwards
-        wanted = [*checked_specs("out_specs", given_specs, grid, axes), *touched.specs, *whole]
-        _check_outputs(name, jaxpr, wanted[: out_tree.num_leaves], axes, checked, out_tree)
+        _check_outputs(name, jaxpr, given_specs, axes, checked, out_tree)
+        wanted = [*[_stacked_spec(spec, grid) for spec in given_specs], *touched.specs, *whole]
         through = touched.cells(jaxpr, len(consts), cells, names)
         if checked:
             last = jaxpr.out_avals[out_tree.num_leaves :]
@@ -549,7 +561,8 @@ def shard_map(
                 in_specs=(*[_WHOLE] * len(consts), *specs, *whole), out_specs=tuple(wanted),
             )  # fmt: skip
 
-        return out_tree.unflatten(through.through((jaxpr,), run))
+        outs = through.through((jaxpr,), run)
+        return out_tree.unflatten([_sum_of(x, s) if s.unreduced else x for x, s in zip(outs, given_specs, strict=True)])
 
     mapped.__name__ = name
     mapped.__qualname__ = f"shard_map({name})"
@@ -673,7 +686,7 @@ def checked_specs(what: str, specs: Sequence[Any], mesh: Mesh, axes: Sequence[st
             raise TypeError(
                 f"shard_map {what} entries must be PartitionSpecs, got {spec!r} of type {type(spec).__name__}"
             )
-        for name in NamedSharding(mesh, spec).spec.axis_names():
+        for name in (*NamedSharding(mesh, spec).spec.axis_names(), *spec.unreduced):
             if name not in axes:
                 raise ValueError(
                     f"shard_map {what}: {spec} names the axis {name!r}, which is not among axis_names {tuple(axes)}"
@@ -691,7 +704,38 @@ def _lying(x: Any, mesh: Mesh, axes: Sequence[str]) -> PartitionSpec:
         spec = spread.spec
     elif isinstance(sharding, NamedSharding) and sharding.mesh == mesh:
         spec = sharding.spec
-    return PartitionSpec(*[tuple([name for name in names_of(part) if name in axes]) for part in spec])
+    cuts = [tuple([name for name in names_of(part) if name in axes]) for part in spec]
+    return PartitionSpec(*cuts, unreduced=spec.unreduced.intersection(axes))
+
+
+# A value that is unreduced enters and leaves as what its terms are: one array axis more, which these mesh axes cut.
+
+
+def _stacked_spec(spec: PartitionSpec, mesh: Mesh) -> PartitionSpec:
+    if not spec.unreduced:
+        return spec
+    return PartitionSpec(tuple([name for name in mesh.axis_names if name in spec.unreduced]), *spec)
+
+
+def _stack_of_terms(x: Any, spec: PartitionSpec, mesh: Mesh) -> tuple[Any, PartitionSpec]:
+    """The terms of a sum, one for each device along the axes that `spec` leaves open, and the spec that cuts them."""
+    spread = aval_of(x).spread
+    whole = (
+        x if spread is None else resharding.reshard_to(x, spread.replace(unreduced=spread.unreduced - spec.unreduced))
+    )
+    others = math.prod([mesh.shape[name] for name in spec.unreduced]) - 1
+    zero = np.zeros((), aval_of(x).dtype)
+    config = [(0, others, 0), *[(0, 0, 0)] * aval_of(x).ndim]
+    return joining.pad(shape.expand_dims(whole, (0,)), zero, config), _stacked_spec(spec, mesh)
+
+
+def _sum_of(terms: Any, spec: PartitionSpec) -> Any:
+    """The sum of the terms, left open along the axes that `spec` leaves open."""
+    token = resharding.summed_later.set(spec.unreduced)
+    try:
+        return reduction.reduce_sum(terms, (0,))
+    finally:
+        resharding.summed_later.reset(token)
 
 
 def _check_cuts(
@@ -721,12 +765,23 @@ def _check_outputs(
         return paths[i]
 
     for i, (aval, spec) in enumerate(zip(jaxpr.out_avals, specs, strict=False)):
-        if len(spec) > aval.ndim:
+        own = aval.update(shape=aval.shape[1:]) if spec.unreduced else aval
+        if len(spec) > own.ndim:
             raise ValueError(
                 f"shard_map applied to the function '{name}' was given an out_specs entry which is too long to be compatible with the "
-                f"corresponding output value: {spec} has length {len(spec)}, but output{path(i)} has type {aval.str_short()}, of {aval.ndim} axes"
+                f"corresponding output value: {spec} has length {len(spec)}, but output{path(i)} has type {own.str_short()}, of {own.ndim} axes"
             )
-        varying = [n for n in axes if n in aval.varying - spec_names(spec)]
+        same = spec.unreduced - aval.varying
+        if checked and same:
+            raise ValueError(
+                errors.explain(
+                    f"shard_map applied to the function '{name}' was given out_specs that leave a sum open: output{path(i)} has the spec {spec}, "
+                    f"but all devices along {', '.join(map(repr, sorted(same)))} hold the same value",
+                    "what the devices hold are terms of a sum, so this value would count once for each device",
+                    "return what each device adds to the sum, or name no axis in `unreduced`",
+                )
+            )
+        varying = [n for n in axes if n in aval.varying - spec_names(spec) - spec.unreduced]
         if checked and varying:
             raise ValueError(
                 errors.explain(

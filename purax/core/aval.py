@@ -377,7 +377,7 @@ class ShapeDtypeStruct:
     def like(cls, x: Any) -> ShapeDtypeStruct:
         """The type of an array; how it lies is told where it was put there, or its type says so."""
         sharding = x.sharding if getattr(x, "committed", False) else None
-        aval = getattr(x, "aval", None)
+        aval: Any = getattr(x, "aval", None)
         if sharding is None and getattr(aval, "spread", None) is not None:
             sharding = aval.sharding
         return cls(x.shape, x.dtype, sharding=sharding, weak_type=bool(getattr(x, "weak_type", False)))

@@ -610,3 +610,40 @@ def test_type_like_a_traced_value_says_how_it_lies(mesh):
     assert purax.typeof(ones(cut(A, "x"))).sharding.spec == P("x", None)
     assert purax.ShapeDtypeStruct.like(pnp.ones(3)).sharding is None
     assert purax.ShapeDtypeStruct.like(cut(A, "x")).sharding == NamedSharding(purax.sharding.get_mesh(), P("x"))
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+@pytest.mark.parametrize("checked", [False, True])
+def test_sums_are_left_open_and_taken_by_shard_map(mesh, jitted, checked):
+    product = purax.shard_map(lambda a, b: a @ b, out_specs=P(None, "y", unreduced={"x"}), check_vma=checked)
+    product = purax.jit(product) if jitted else product
+    taken = purax.shard_map(lambda t: lax.psum(t, "x"), out_specs=P(None, "y"), check_vma=checked)
+    scattered = purax.shard_map(
+        lambda t: lax.psum_scatter(t, "x", tiled=True), out_specs=P("x", "y"), check_vma=checked
+    )
+    a, b = cut(A, None, "x"), cut(B, "x", "y")
+    terms = product(a, b)
+    assert purax.typeof(terms).str_short() == "float32[8,6@y]{U:x}"
+    assert {piece.data.shape for piece in terms.addressable_shards} == {(8, 3)}
+    for total in (terms, purax.reshard(terms, P()), taken(terms), scattered(terms)):
+        np.testing.assert_allclose(np.asarray(total), A @ B, rtol=2e-5, atol=1e-5)
+
+    loss = lambda total: lambda a, b: pnp.sum(purax.reshard(total(product(a, b)), P()) ** 2)
+    plain = purax.grad(lambda a, b: pnp.sum((a @ b) ** 2), argnums=(0, 1))
+    with purax.set_mesh(Mesh(np.array(purax.devices()[:1]), ("one",))):
+        expected = plain(A, B)
+    for total in (lambda x: x, taken, scattered):
+        found = purax.grad(loss(total), argnums=(0, 1))(a, b)
+        assert [purax.typeof(x).str_short() for x in found] == ["float32[8,4@x]", "float32[4@x,6@y]"]
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-4, atol=1e-4)
+    assert purax.typeof(purax.grad(lambda t: pnp.sum(taken(t)))(terms)).str_short() == "float32[8,6@y]{R:x}"
+
+
+def test_terms_that_all_devices_share_are_refused(mesh):
+    with pytest.raises(ValueError, match="hold the same value"):
+        purax.shard_map(lambda x: lax.psum(x, "x"), out_specs=P(unreduced={"x"}))(cut(A, "x"))
+    with pytest.raises(ValueError, match="'y', which is not among axis_names"):
+        purax.shard_map(lambda x: x, in_specs=P("x"), axis_names={"x"}, out_specs=P("x", unreduced={"y"}))(cut(A, "x"))
+    with pytest.raises(ValueError, match=r"has type float32\[2,4\], of 2 axes"):
+        purax.shard_map(lambda x: x, in_specs=P("x"), out_specs=P(None, None, "x", unreduced={"y"}))(cut(A, "x"))
