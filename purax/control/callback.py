@@ -21,12 +21,13 @@ from purax.core.ir import Equation, Var
 from purax.core.primitive import Primitive
 from purax.core.tokens import token_aval, token_rules
 from purax.core.trace import aval_of
-from purax.primitives import cast, joining, shape
+from purax.lowering.manual import manual_computation
+from purax.primitives import cast, collective, joining, shape
 from purax.runtime.array import Array
 from purax.runtime.callback import HostFunction
 from purax.runtime.tensor import PACKED, wider
 from purax.runtime.transfer import put
-from purax.sharding import rules
+from purax.sharding import PartitionSpec, rules
 from purax.sharding.mesh import OneDevice
 from purax.sharding.spread import uncut
 
@@ -110,7 +111,7 @@ class HostCall(Primitive):
     def lower(
         self, b: Any, ins: Any, outs: Any, *, function: Any, effect: Any, name: str, device: Any, partitioned: bool, **_: Any
     ) -> Any:  # fmt: skip
-        """An FFI call of the function by its number; over several devices one of them makes it, with the whole operands."""
+        """An FFI call of the function by its number; devices that share the operands leave it to one of them."""
         module = b.module
         module.callbacks.append(HostFunction(function, outs, name))
         target = f"xla_ffi{'_partitioned' if partitioned else ''}_python_{'cpu' if module.platform == 'cpu' else 'gpu'}_callback"
@@ -126,9 +127,39 @@ class HostCall(Primitive):
             mesh = module.mesh(OneDevice(next(d for d, n in module.order.items() if n == number), number))
             pieces = ", ".join([f"<@{mesh}, []>"] * max(1, len(outs)))
             attributes.append(f"sdy.sharding = #sdy.sharding_per_value<[{pieces}]>")
-        types = f"({', '.join(x.hlo for x in ins)}) -> ({', '.join(a.hlo for a in outs)})"
-        text = f"stablehlo.custom_call @{target}({', '.join(map(str, ins))}) {{{', '.join(attributes)}}} : {types}"
-        return b.emit_many(text, outs)
+
+        def call(inner: Any, *xs: Any) -> Any:
+            types = f"({', '.join(x.hlo for x in xs)}) -> ({', '.join(a.hlo for a in outs)})"
+            text = f"stablehlo.custom_call @{target}({', '.join(map(str, xs))}) {{{', '.join(attributes)}}} : {types}"
+            return inner.emit_many(text, outs)
+
+        manual = module.manual
+        shared = () if manual is None else [n for n in manual.mesh.axis_names if n not in manual.axes]
+        if effect is None or partitioned or len(module.order) <= 1 or not shared:
+            return call(b, *ins)
+        return _by_the_first(b, manual.mesh, shared, ins, outs, call)
+
+
+def _by_the_first(b: Any, mesh: Any, axes: Any, ins: Any, outs: Any, call: Any) -> Any:
+    """`call(builder, *ins)`, made by the first of the devices along `axes` alone; they all get its results.
+
+    XLA refuses a call with an effect where the devices along some axes share a value (jaxlib 0.10.2), so these are taken in hand.
+    """
+
+    def body(inner: Any, *xs: Any) -> Any:
+        numbers = [inner.module.manual.index(inner, name) for name in axes]
+        later = numbers[0]  # 0 for the first device alone
+        for number in numbers[1:]:
+            later = inner.emit(f"stablehlo.or {later}, {number} : {number.hlo}", number.aval)
+        zeros = lambda block: [block.constant(np.zeros((), a.dtype), a) for a in outs]
+        regions = ", ".join([inner.block((), lambda block: call(block, *xs)), inner.block((), zeros)])
+        types = ", ".join(a.hlo for a in outs)
+        found = inner.emit_many(f'"stablehlo.case"({later}) ({regions}) : (tensor<i32>) -> ({types})', outs)
+        return collective.psum_p.lower(inner, found, outs, axes=tuple(axes), groups=None)
+
+    whole = PartitionSpec()
+    specs = [whole] * len(ins), [whole] * len(outs)
+    return manual_computation(b, mesh, axes, ins, specs[0], outs, specs[1], [x.aval for x in ins], body)
 
 
 def _row_major(aval: Any) -> str:

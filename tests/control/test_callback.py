@@ -10,7 +10,7 @@ import purax
 import purax.numpy as pnp
 from purax import config, errors, lax, random
 from purax.experimental import io_callback
-from purax.sharding import Mesh, NamedSharding, PartitionSpec
+from purax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 FLOAT = purax.ShapeDtypeStruct((), np.float32)
 CALLS = {
@@ -360,6 +360,52 @@ def test_each_device_of_a_region_calls_with_its_piece(call, mesh):
     )
     np.testing.assert_array_equal(purax.jit(f)(np.arange(8.0, dtype=np.float32)), np.arange(8) + 1)
     assert sorted(seen) == [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+@pytest.mark.parametrize("taken", [("x",), ("x", "z")])
+def test_devices_that_share_the_pieces_of_a_region_call_once(taken):
+    mesh = purax.make_mesh((2, 2, 2), ("x", "y", "z"), axis_types=(AxisType.Auto,) * 3)
+    seen = []
+
+    def note(x):
+        seen.append(np.asarray(x).tolist())
+        return np.asarray(x) > 1, np.asarray(x) * (1 + 2j)
+
+    def f(x):
+        results = [purax.ShapeDtypeStruct(x.shape, dtype) for dtype in (bool, np.complex64)]
+        x = lax.with_sharding_constraint(x, PartitionSpec("y"))
+        return lax.scan(lambda c, _: (c + 1, io_callback(note, results, c)), x, None, length=2)
+
+    out_specs = (PartitionSpec("x"), PartitionSpec(None, "x"))
+    g = purax.shard_map(f, in_specs=PartitionSpec("x"), out_specs=out_specs, axis_names=set(taken), check_vma=False)
+    x = np.arange(4, dtype=np.float32)
+    with purax.set_mesh(mesh):
+        last, (large, turned) = purax.jit(g)(x)
+    np.testing.assert_array_equal(last, x + 2)
+    np.testing.assert_array_equal(large, [x > 1, x + 1 > 1])
+    np.testing.assert_array_equal(turned, np.stack([x, x + 1]) * (1 + 2j))
+    times = 2 ** (len(taken) - 1)  # regions along z are several
+    assert sorted(seen) == sorted([[0, 1], [1, 2], [2, 3], [3, 4]] * times)
+
+
+@every_call
+def test_a_call_with_an_effect_within_a_region_of_some_axes(call):
+    mesh = purax.make_mesh((2, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    seen = []
+
+    def note(x):
+        seen.append(np.asarray(x).tolist())
+        return np.asarray(x) + 1
+
+    f = purax.shard_map(
+        lambda x: call(note, x, x),
+        mesh=mesh,
+        in_specs=PartitionSpec("x"),
+        out_specs=PartitionSpec("x"),
+        axis_names={"x"},
+    )
+    np.testing.assert_array_equal(purax.jit(f)(np.arange(4.0, dtype=np.float32)), np.arange(4) + 1)
+    assert {tuple(x) for x in seen} == {(0, 1), (2, 3)}
 
 
 def test_each_device_keeps_the_order_of_its_effects(mesh):
