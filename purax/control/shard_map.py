@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from purax import errors, tree
+from purax import dtypes, errors, tree
 from purax.control import pieces, refs
 from purax.control.program import stage_touching
 from purax.core.axes import Axis, manual_axes, named_axes
@@ -521,6 +521,7 @@ def shard_map(
                 raise ValueError(
                     f"shard_map({name}): argument {names()[i]} is a reference, and {specs[i]} leaves a sum open; it must have a value"
                 )
+            _check_sum(f"shard_map({name}): argument {names()[i]}", aval_of(leaves[i]), specs[i])
             leaves[i], specs[i] = _stack_of_terms(leaves[i], specs[i], grid)
         avals = [local_aval(aval_of(x), s, grid, axes) for x, s in zip(leaves, specs, strict=True)]
 
@@ -711,6 +712,13 @@ def _lying(x: Any, mesh: Mesh, axes: Sequence[str]) -> PartitionSpec:
 # A value that is unreduced enters and leaves as what its terms are: one array axis more, which these mesh axes cut.
 
 
+def _check_sum(what: str, aval: Any, spec: PartitionSpec) -> None:
+    if not dtypes.issubdtype(aval.dtype, np.number):
+        raise errors.DTypeError(
+            f"{what} has type {aval.str_short()}, and {spec} leaves a sum open; only numbers have one"
+        )
+
+
 def _stacked_spec(spec: PartitionSpec, mesh: Mesh) -> PartitionSpec:
     if not spec.unreduced:
         return spec
@@ -771,6 +779,8 @@ def _check_outputs(
                 f"shard_map applied to the function '{name}' was given an out_specs entry which is too long to be compatible with the "
                 f"corresponding output value: {spec} has length {len(spec)}, but output{path(i)} has type {own.str_short()}, of {own.ndim} axes"
             )
+        if spec.unreduced:
+            _check_sum(f"shard_map applied to the function '{name}': output{path(i)}", own, spec)
         same = spec.unreduced - aval.varying
         if checked and same:
             raise ValueError(

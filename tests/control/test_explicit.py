@@ -6,6 +6,7 @@ Each program runs on plain arrays and on cut ones: the values must be equal, and
 
 import copy
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -638,6 +639,15 @@ def test_sums_are_left_open_and_taken_by_shard_map(mesh, jitted, checked):
         for x, y in zip(found, expected, strict=True):
             np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-4, atol=1e-4)
     assert purax.typeof(purax.grad(lambda t: pnp.sum(taken(t)))(terms)).str_short() == "float32[8,6@y]{R:x}"
+
+
+@pytest.mark.parametrize("x", [np.ones(8, bool), random.split(random.key(0), 8)], ids=["bool", "key"])
+def test_only_numbers_are_sums_that_are_left_open(mesh, x):
+    name = purax.typeof(x[:2]).str_short()
+    with pytest.raises(errors.DTypeError, match=f"output has type {re.escape(name)}.*only numbers"):
+        purax.shard_map(lambda x: x, in_specs=P("x"), out_specs=P(unreduced={"x"}))(x)
+    with pytest.raises(errors.DTypeError, match=r"argument x has type .*only numbers"):
+        purax.shard_map(lambda x: x, in_specs=P(unreduced={"x"}), out_specs=P("x"))(x)
 
 
 def test_terms_that_all_devices_share_are_refused(mesh):
