@@ -35,15 +35,7 @@ class ShardAlike(Primitive):
 
     def batch(self, axis: Any, operands: Any, dims: Any) -> Any:
         """The same of all lanes."""
-        sized = [
-            shape.broadcast_in_dim_p.bind1(
-                x, shape=(axis.size, *aval_of(x).shape), broadcast_dimensions=tuple(range(1, aval_of(x).ndim + 1))
-            )
-            if d is None
-            else shape.move_batch_axis(x, d, 0)
-            for x, d in zip(operands, dims, strict=True)
-        ]
-        return self.bind(*sized), (0, 0)
+        return self.bind(*[shape.align_batch(x, d, axis.size, 0) for x, d in zip(operands, dims, strict=True)]), (0, 0)
 
     def lower(self, b: Any, ins: Any, outs: Any) -> Any:
         """`sdy.sharding_group`, of copies that may lie in another way than the values themselves."""

@@ -19,7 +19,7 @@ from purax.core.ir import Jaxpr
 from purax.primitives import shape
 from purax.sharding import PartitionSpec
 
-__all__ = ["Pieces", "of_devices", "refuse_different", "values_of"]
+__all__ = ["Pieces", "of_devices", "refuse_different", "values_of", "with_lane", "without_lane"]
 
 _WHOLE = PartitionSpec()
 
@@ -85,11 +85,18 @@ class Pieces:
             out[i] = self.made[-1]
         return out
 
+    def filled(self, operands: Sequence[Any], held: Sequence[Any]) -> list[Any]:
+        """The operands with what the references hold now, and then what captured ones hold: `held` is of `cells`, in its order."""
+        out = list(operands)
+        for i, value in zip(self.places, held, strict=False):
+            out[i] = value
+        return [*out, *held[len(self.places) :]]
+
     def last(self) -> list[Any]:
         """What the pieces hold when the function has run."""
         values = []
         for piece, begun in zip(self.made, self.begun, strict=True):
-            values.append(_with_lane(piece._load(), piece.lane))
+            values.append(with_lane(piece._load(), piece.lane))
             piece._value = begun  # for programs that are derived of this one, which ask for its type
             if piece._kept:
                 piece.whole.base._kept = True
@@ -115,7 +122,13 @@ class Pieces:
         return Cells((*self.given, *captured.refs), (*written, *captured.written))
 
 
-def _with_lane(x: Any, lane: int | None) -> Any:
+def without_lane(x: Any, lane: int | None) -> Any:
+    """A piece as the function sees it, of the same dtype: without its axis `lane` of size one, if it has one (None: it has not)."""
+    return x if lane is None else shape.squeeze(x, (lane,))
+
+
+def with_lane(x: Any, lane: int | None) -> Any:
+    """The way back: the piece with an axis of size one at `lane`, of the same dtype."""
     return x if lane is None else shape.expand_dims(x, (lane,))
 
 

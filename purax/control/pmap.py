@@ -102,9 +102,6 @@ class Lanes:
     def outputs(self, out_tree: Any, avals: Any = ()) -> None:
         """Results lie as the program puts them together."""
 
-    def check(self, call: Any) -> None:
-        """Arguments may have names."""
-
 
 def spec_of(dim: int | None, axis: Any) -> PartitionSpec:
     """Cut along the mapped axis, if there is one."""
@@ -196,11 +193,8 @@ def pmap(
         pieces.refuse_different(f"pmap({name_of(fun)})", cells, last, cuts, (axis,))
 
         def run(held: Sequence[Any]) -> Sequence[Any]:
-            operands, count = list(given), len(touched.places)
-            for i, value in zip(touched.places, held, strict=False):
-                operands[i] = value
             return shard_map_p.bind(
-                *consts, *operands, *held[count:], jaxpr=intern(jaxpr), mesh=mesh, axes=(axis,), lanes=True,
+                *consts, *touched.filled(given, held), jaxpr=intern(jaxpr), mesh=mesh, axes=(axis,), lanes=True,
                 in_specs=(*[PartitionSpec()] * len(consts), *specs, *whole),
                 out_specs=(*[spec_of(d, axis) for d in one_lane.out_dims], *cuts),
             )  # fmt: skip
@@ -236,7 +230,7 @@ class _OneLane:
         self.zeros: list[tuple[int, Any, int | None]] = []  # those that are: place, lane, mapped axis
 
     def __call__(self, *own: Any) -> list[Any]:
-        lane = [x if d is None else shape.squeeze(x, (d,)) for x, d in zip(own, self.in_dims, strict=True)]
+        lane = list(map(pieces.without_lane, own, self.in_dims))
         args, kwargs = self.in_tree.unflatten(put_back(self.touched.opened(lane), self.aside))
         outs, self.out_tree = tree.flatten(self.fun(*[self.static.get(i, a) for i, a in enumerate(args)], **kwargs))
         check_outputs(self.__name__, outs, self.out_tree)
@@ -249,8 +243,7 @@ class _OneLane:
         self.zeros = [(i, x, dims[i]) for i, x in zeros]
         gone = {i for i, _ in zeros}
         self.out_dims = [d for i, d in enumerate(dims) if i not in gone]
-        rows = [x if d is None else shape.expand_dims(x, (d,)) for x, d in zip(outs, self.out_dims, strict=True)]
-        return [*rows, *self.touched.last()]
+        return [*map(pieces.with_lane, outs, self.out_dims), *self.touched.last()]
 
     def unflatten(self, outs: Sequence[Any], size: int) -> Any:
         """The user's result for all lanes."""

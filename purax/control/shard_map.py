@@ -209,16 +209,9 @@ class ShardMap(Primitive):
             def pullback(*xs: Any) -> list[Any]:
                 entering = xs[len(values) : len(xs) - count]
                 local = [_entering(c, a, s, mesh, axes) for c, a, s in zip(entering, types, out_specs, strict=True)]
-                held = [
-                    x if d is None else shape.squeeze(x, (d,))
-                    for x, d in zip(xs[len(xs) - count :], unseen, strict=True)
-                ]
+                held = map(pieces.without_lane, xs[len(xs) - count :], unseen)
                 outs = eval_jaxpr(transposed, (), *xs[: len(values)], *local, *held)
-                held = [
-                    x if d is None else shape.expand_dims(x, (d,))
-                    for x, d in zip(outs[len(outs) - count :], unseen, strict=True)
-                ]
-                return [*outs[: len(outs) - count], *held]
+                return [*outs[: len(outs) - count], *map(pieces.with_lane, outs[len(outs) - count :], unseen)]
 
             program = _staged(pullback, avals, jaxpr.name)
         wanted = _where(_where(params["in_specs"], linear), out_nonzero)
@@ -554,11 +547,8 @@ def shard_map(
             pieces.refuse_different(name, through, last, wanted[out_tree.num_leaves :], axes)
 
         def run(held: Sequence[Any]) -> Sequence[Any]:
-            operands, count = list(leaves), len(touched.places)
-            for i, value in zip(touched.places, held, strict=False):
-                operands[i] = value
             return shard_map_p.bind(
-                *consts, *operands, *held[count:], jaxpr=intern(jaxpr), mesh=grid, axes=axes, lanes=not checked,
+                *consts, *touched.filled(leaves, held), jaxpr=intern(jaxpr), mesh=grid, axes=axes, lanes=not checked,
                 in_specs=(*[_WHOLE] * len(consts), *specs, *whole), out_specs=tuple(wanted),
             )  # fmt: skip
 
@@ -661,7 +651,8 @@ def chosen_mesh(mesh: Any, what: str, leaves: Sequence[Any]) -> Any:
     if traced or isinstance(mesh, Mesh) or any(isinstance(x, Tracer) for x in leaves):
         return mesh
     given = [s.mesh for x in leaves if isinstance(s := getattr(x, "sharding", None), NamedSharding)]
-    given += [now for now in (current_mesh(),) if now is not None]
+    if (now := current_mesh()) is not None:
+        given.append(now)
     for other in given:
         if other.shape_tuple != mesh.shape_tuple:
             raise ValueError(

@@ -373,9 +373,9 @@ class Shardings:
 
     def inputs(self, call: Any) -> list[Any]:
         """Wanted sharding of each leaf of the arguments, or None."""
+        self.check(call)
         if self.ins is None:
             return [None] * len(call.leaves)
-        self.check(call)
         gone = {i for i, _ in call.zeros}
         wanted = _argument_prefix(call, self.ins)
         found = [resolve(s, "jit", "in_shardings") for i, s in enumerate(wanted) if i not in gone]
@@ -410,9 +410,8 @@ class Shardings:
 
 
 def _check_asked(name: str, leaf: Any) -> None:
-    if (isinstance(leaf, NamedSharding) and PartitionSpec.UNCONSTRAINED in tuple(leaf.spec)) or (
-        isinstance(leaf, PartitionSpec) and PartitionSpec.UNCONSTRAINED in tuple(leaf)
-    ):
+    spec = leaf.spec if isinstance(leaf, NamedSharding) else leaf
+    if isinstance(spec, PartitionSpec) and UNCONSTRAINED in spec.partitions:
         raise ValueError(
             f"jit: Unconstrained dims are not allowed in {name}, got {leaf}: leave the sharding out (None), so that the partitioner chooses; or use with_sharding_constraint."
         )
@@ -507,7 +506,6 @@ def plan_of(function: Any, call: Any, program: Any, devices: Any = None) -> Any:
     places = places_of(function, call)
     outs: tuple[Any, ...] = ()
     if function.shardings is not None:
-        function.shardings.check(call)
         outs = tuple([_placed(s) for s in outputs_of(function, program)])
         outs = () if all(p is None for p in outs) else outs
     held = program.cells.read()

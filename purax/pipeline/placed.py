@@ -210,9 +210,7 @@ def _typed(jaxpr: Jaxpr, meshes: Sequence[Mesh], wanted: tuple[Any, ...]) -> tup
         elif place is None or spread_of(place.sharding, var.aval.ndim) is not spread:
             mesh = next((m for m in meshes if m.abstract_mesh == spread.mesh), explicit)
             if mesh.shape_tuple != spread.mesh.shape_tuple and mesh.size == spread.mesh.size:  # of `use_abstract_mesh`
-                mesh = Mesh(
-                    mesh.devices.reshape(spread.mesh.axis_sizes), spread.mesh.axis_names, spread.mesh.axis_types
-                )
+                mesh = spread.mesh.over(mesh.devices)
             places.append(placement_of(NamedSharding(mesh, spread.spec)))
         else:
             places.append(place)
@@ -245,7 +243,7 @@ def context_mesh(entered: bool = False) -> Mesh | None:
     axes = get_abstract_mesh()
     if axes.size != mesh.size or axes.shape_tuple == mesh.shape_tuple:
         return mesh
-    return Mesh(mesh.devices.reshape(axes.axis_sizes), axes.axis_names, axes.axis_types)
+    return axes.over(mesh.devices)
 
 
 def elsewhere(jaxpr: Jaxpr, arrays: Sequence[Any], entered: bool = False) -> bool:

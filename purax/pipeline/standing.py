@@ -78,7 +78,6 @@ def settle(
     known = {mesh.abstract_mesh._key()[:3]: mesh for mesh in reversed(meshes) if tuple(mesh.devices.flat) == devices}
 
     def settled(mesh: AbstractMesh) -> Mesh:
-        found = known.get(mesh._key()[:3])
-        return found or Mesh(flat.reshape(mesh.axis_sizes), mesh.axis_names, mesh.axis_types)
+        return known.get(mesh._key()[:3]) or mesh.over(flat)
 
     return settled

@@ -326,10 +326,10 @@ def _leaves_terms(primitive: Any, cotangents: Sequence[Any], operands: Sequence[
     return False
 
 
-def _names(x: Any) -> set[str]:
+def _names(x: Any) -> frozenset[str]:
     """The mesh axes that a value is cut along."""
     spread = None if x is None else x.aval.spread if isinstance(x, Linear) else aval_of(x).spread
-    return set() if spread is None else {name for part in spread.parts for name in part}
+    return frozenset() if spread is None else spread.names()
 
 
 def _is_term(x: Any) -> bool:

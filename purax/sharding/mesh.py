@@ -162,6 +162,10 @@ class AbstractMesh(_Axes):
         kinds = zip(self.axis_names, self.axis_types, strict=True)
         return self.update(axis_types=tuple(name_to_type.get(name, kind) for name, kind in kinds))
 
+    def over(self, devices: np.ndarray) -> Mesh:
+        """The mesh of these axes whose grid has these devices, in their order."""
+        return Mesh(devices.reshape(self.axis_sizes), self.axis_names, self.axis_types)
+
     def _refuse(self) -> NoReturn:
         raise ValueError(f"{self} stands for the axes of a mesh, and has no devices: use a Mesh for that.")
 

@@ -161,7 +161,7 @@ def one_reduced(ins: Sequence[Spread]) -> frozenset[str]:
         )
     (reduced,) = found
     for s in ins:
-        clash = reduced.intersection(name for part in s.parts for name in part)
+        clash = reduced & s.names()
         if clash:
             raise errors.ShardingTypeError(
                 f"an operand is cut along mesh axes that another is reduced along ({', '.join(sorted(clash))}): `reshard` the one "
@@ -236,14 +236,8 @@ def changed_sizes(spread: Spread, before: Sequence[int], after: Sequence[int]) -
     ShardingTypeError
         The new size of a cut axis is not divisible by the number of its pieces.
     """
-    sizes = spread.mesh.shape
-    for axis, (a, b, part) in enumerate(zip(before, after, spread.parts, strict=True)):
-        if a == b or not part:
-            continue
-        pieces = 1
-        for name in part:
-            pieces *= sizes[name]
-        if b % pieces:
+    for axis, (a, b, part, pieces) in enumerate(zip(before, after, spread.parts, spread.counts(), strict=True)):
+        if a != b and part and b % pieces:
             raise errors.ShardingTypeError(
                 f"axis {axis} is cut along {', '.join(part)} into {pieces} pieces, which do not divide its new size {b} (it was {a}); "
                 "`reshard` the operand so that the axis is not cut, or give out_sharding="

@@ -84,11 +84,18 @@ class Spread:
         """Whether each device has the whole value."""
         return not (any(self.parts) or self.unreduced)
 
+    def names(self) -> frozenset[str]:
+        """The mesh axes that cut some array axis."""
+        return frozenset([name for part in self.parts for name in part])
+
+    def counts(self) -> list[int]:
+        """How many pieces each array axis is cut into."""
+        sizes = self.mesh.shape
+        return [math.prod([sizes[name] for name in part]) for part in self.parts]
+
     def piece(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of what one device has of a value of this shape."""
-        sizes = self.mesh.shape
-        cuts = zip(shape, self.parts, strict=True)
-        return tuple([size // math.prod([sizes[name] for name in part]) for size, part in cuts])
+        return tuple([size // count for size, count in zip(shape, self.counts(), strict=True)])
 
     def check(self, shape: Sequence[int]) -> None:
         """Check that the axes of a value of this shape can be cut so.
@@ -98,9 +105,7 @@ class Spread:
         ShardingTypeError
             An axis has a size that the number of its pieces does not divide.
         """
-        sizes = self.mesh.shape
-        for axis, (size, part) in enumerate(zip(shape, self.parts, strict=True)):
-            pieces = math.prod([sizes[name] for name in part])
+        for axis, (size, part, pieces) in enumerate(zip(shape, self.parts, self.counts(), strict=True)):
             if pieces > 1 and size % pieces:
                 raise errors.ShardingTypeError(
                     f"axis {axis} of the result has size {size}, which {pieces} pieces (mesh axes {', '.join(part)}) do not divide"
@@ -121,7 +126,7 @@ class Spread:
         more = ("?",) if len(self.mesh.explicit_axes) < len(self.mesh.axis_names) else ()
         parts = [*self.parts, *[()] * (ndim - len(self.parts))]
         axes = ["{" + ", ".join([*map(axis_text, part), *more]) + "}" for part in parts]
-        used = {*self.unreduced, *[name for part in self.parts for name in part]}
+        used = self.unreduced | self.names()
         whole = [axis_text(name) for name in self.mesh.explicit_axes if name not in used] if more else []
         sums = ", ".join(map(axis_text, sorted(self.unreduced)))
         tail = f", replicated={{{', '.join(whole)}}}" * bool(whole) + f", unreduced={{{sums}}}" * bool(sums)
